@@ -39,16 +39,17 @@ def check_pattern(pattern: str) -> None:
 
 
 def program_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
-    """The words of tasks that may mean a program that these allow, as patterns for the store. In
-    the folder of a program somebody may call it by `./NAME`.
+    """Return the words of tasks that may mean a program that these allow, as patterns for the
+    store. In the folder of a program somebody may call it by `./NAME`.
     """
     relative = (f"./{os.path.basename(each)}" for each in patterns if "/" in each)
     return (*patterns, *(each for each in relative if is_literal(each)))
 
 
 def look_up(name: str, path: str) -> str:
-    """A program in the folders of a PATH; Missing if it is in none of them. Folders that
-    are not absolute are left out: they would depend on where a task is to run.
+    """Find a program in the folders of a PATH; raise Missing if it is in none of them. Missing if
+    it is in none of them. Folders that are not absolute are left out: they would depend on where a
+    task is to run.
     """
     for folder in path.split(os.pathsep):
         candidate = os.path.join(folder, name)
@@ -58,13 +59,13 @@ def look_up(name: str, path: str) -> str:
 
 
 def is_program(path: str) -> bool:
-    """A file that this process may execute."""
+    """Return whether it is a file that this process may execute."""
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
 def resolve_program(word: str, patterns: Sequence[str], path: str, folder: str) -> tuple[str, str]:
-    """What to execute for the first word of a command, and what to call it; raises NotAllowed, or
-    Missing if it is allowed but not there.
+    """Return what to execute for the first word of a command, and what to call it; raises
+    NotAllowed, or Missing if it is allowed but not there.
     """
     try:
         if "/" in word:
@@ -101,8 +102,8 @@ def _resolve_path(word: str, patterns: Sequence[str], folder: str) -> str:
 
 
 def _find_named(folder: str, word: str, patterns: Sequence[str]) -> str:
-    """The program that a pattern names and that somebody in this folder calls so. The folder itself
-    is not looked at: it is the submitter's, and may be on a disk that does not answer.
+    """Return the program that a pattern names and that somebody in this folder calls so. The folder
+    itself is not looked at: it is the submitter's, and may be on a disk that does not answer.
     """
     path = os.path.normpath(os.path.join(folder, word))
     for pattern in patterns:
@@ -119,7 +120,7 @@ def _resolve_folder(path: str) -> str:
 
 
 def _allows(pattern: str, found: str) -> bool:
-    """Whether the pattern, with the folders that it names resolved, stands for the path."""
+    """Return whether the pattern, with the folders that it names resolved, stands for the path."""
     if is_literal(pattern):
         return found == _resolve_folder(pattern)
     folders = pattern.split("/")

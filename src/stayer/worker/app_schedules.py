@@ -52,7 +52,7 @@ def _select_permitted(
     queues: Collection[str],
     usual: Mapping[str, Any],
 ) -> list[Schedule]:
-    """Those of them that may be."""
+    """Select those that may be declared."""
     found: dict[str, Schedule] = {}
     if len(description.schedules) > _SCHEDULES_LIMIT:
         logger.warning(

@@ -84,7 +84,7 @@ def end(child: subprocess.Popen[bytes]) -> None:
 
 
 def describe_signal(code: int) -> str:
-    """What to say of a negative exit code."""
+    """Say what a negative exit code means."""
     number = -code
     known = number in signal.valid_signals()
     return f"it was killed by {signal.Signals(number).name if known else f'signal {number}'}"
@@ -144,7 +144,7 @@ def _take(descriptor: int, kept: bytearray) -> bool:
 
 
 def _drain(descriptor: int, kept: bytearray) -> None:
-    """What a pipe holds, and not what somebody goes on to write."""
+    """Read what a pipe holds, and not what somebody goes on to write."""
     for _ in range(16):
         before = len(kept)
         if not _take(descriptor, kept) or len(kept) == before:

@@ -104,14 +104,16 @@ class HeldAttempt:
         )
 
     def is_overdue(self) -> bool:
-        """No keeper has taken it up, though it was asked for a while ago."""
+        """Return whether no keeper has taken it up, though it was asked for a while ago."""
         if moment() - self._checked_at < _KEEPER_OVERDUE_S or self.run.has_keeper():
             return False
         self._checked_at = moment()
         return True
 
     def waits_in_vain(self) -> bool:
-        """No keeper has taken it up for so long that none should any more: the nursery hangs."""
+        """Return whether no keeper has taken it up for so long that none should any more: the
+        nursery hangs.
+        """
         if self.task.state != "reserved" or moment() - self._since < _KEEPER_OVERDUE_S:
             return False
         if self.run.process_status is not None or self.run.has_ended() or self.run.has_keeper():
@@ -119,12 +121,12 @@ class HeldAttempt:
         return moment() - self._since > _KEEPER_TIMEOUT_S or "stop" in self.run.keeper_orders
 
     def age(self) -> float:
-        """How long ago its process began, in seconds; 0 if it has not."""
+        """Return how long ago its process began, in seconds; 0 if it has not."""
         started = (self.run.process_status or {}).get("started")
         return max(0.0, moment() - started / os.sysconf("SC_CLK_TCK")) if started else 0.0
 
     def is_fenced(self) -> bool:
-        """Its keeper has frozen it, for want of a lease."""
+        """Return whether its keeper has frozen it, for want of a lease."""
         running = self.run.process_status
         return running is not None and "fenced" in running["stopped"] and not self.run.has_ended()
 
@@ -134,7 +136,7 @@ class HeldAttempt:
         return _as_number((self.run.process_status or {}).get("fenced_since"))
 
     def note_freeze(self) -> None:
-        """Once for each: when its keeper has let it go on, and for how long it had stood still."""
+        """Note, once for each freeze that is over, for how long it had stood still."""
         running = self.run.process_status
         if running is None or "fenced" in running["stopped"]:
             return  # it stands still, or did until it was killed
@@ -151,12 +153,12 @@ class HeldAttempt:
         self.unsent_notes.append(Note("thawed", text))
 
     def end_as_lost(self) -> None:
-        """It is not ours any more: have it end at once."""
+        """Have it end at once: it is not ours any more."""
         self.lost, self.lost_at = True, time.monotonic()
         self.ask(stop={"why": "fence", "grace": 0.0})
 
     def ask(self, **wanted: object) -> bool:
-        """An order to its keeper; False if it can't be given now."""
+        """Give its keeper an order; False if it can't be given now."""
         try:
             self.run.order(**wanted)
         except OSError as error:
@@ -165,7 +167,7 @@ class HeldAttempt:
         return True
 
     def has_news(self) -> bool:
-        """There is something that the store has not got."""
+        """Return whether there is something that the store has not got."""
         return (
             self._size("log") > self._log_sent
             or self._size("report") > self._report_read
@@ -198,20 +200,20 @@ class HeldAttempt:
         return self.run.nursery_is_gone() or moment() - self._alone_since > _KEEPER_TIMEOUT_S
 
     def count_unsent_bytes(self) -> int:
-        """How many bytes of log and checkpoint have not been sent."""
+        """Return how many bytes of log and checkpoint have not been sent."""
         is_new = self._checkpoint_signature() != self._checkpoint_sent
         checkpoint = self._size("checkpoint") if is_new else 0
         return checkpoint + max(0, self._size("log") - self._log_sent)
 
     def unsent_checkpoint(self) -> bytes | None:
-        """The checkpoint, if the store has not got it."""
+        """Return the checkpoint, if the store has not got it."""
         if self._checkpoint_signature() == self._checkpoint_sent:
             return None
         return self._read_checkpoint()
 
     def gather(self, room: int) -> Report | None:
-        """The news, with so many bytes of log and checkpoint at most; `mark_delivered` says that
-        they arrived, else they are gathered again.
+        """Gather the news, with so many bytes of log and checkpoint at most; `mark_delivered` says
+        that they arrived, else they are gathered again.
         """
         self._sent_news = None
         self.was_cut_short = False
@@ -244,7 +246,7 @@ class HeldAttempt:
         )
 
     def mark_delivered(self) -> None:
-        """The beat with the news got through."""
+        """Note that the beat with the news got through."""
         news, self._sent_news = self._sent_news, None
         if news is not None:
             self._log_sent, self._report_read = news.log_sent, news.report_read
@@ -252,7 +254,9 @@ class HeldAttempt:
             self._usage_sent, self._paused_sent = news.usage, news.paused
 
     def has_urgent_news(self) -> bool:
-        """A checkpoint, and what somebody has asked for, must not wait for the next beat."""
+        """Return whether a checkpoint, or what somebody has asked for, must not wait for the next
+        beat.
+        """
         return (
             self._checkpoint_signature() != self._checkpoint_sent
             or self._is_paused() != self._paused_sent
@@ -260,8 +264,8 @@ class HeldAttempt:
         )
 
     def _has_first_news(self) -> bool:
-        """The first of each kind does not wait for the next beat either: whoever looks just after
-        the start finds something. Once each, so that long tasks cost a beat an interval.
+        """Return whether something is there for the first time. Whoever looks just after the start
+        finds something. Once each, so that long tasks cost a beat an interval.
         """
         if len(self._first_news) == _KINDS_OF_NEWS or self.age() < _FIRST_NEWS_AFTER_S:
             return False
@@ -276,7 +280,7 @@ class HeldAttempt:
         return running is not None and "paused" in running["stopped"] and not self.run.has_ended()
 
     def _usage(self) -> Usage | None:
-        """What the keeper said last."""
+        """Return what the keeper said last."""
         report = self.run.exit or self.run.process_status or {}
         used = report.get("usage")
         if not isinstance(used, dict) or not used:
@@ -314,7 +318,7 @@ class HeldAttempt:
         return tuple(pieces), start + len(found)
 
     def _read_report(self) -> tuple[Progress | None, int]:
-        """The last complete line that makes sense."""
+        """Return the last complete line that makes sense."""
         end = self._size("report")
         if end <= self._report_read:
             return None, self._report_read
@@ -330,14 +334,14 @@ class HeldAttempt:
         return found, start + whole
 
     def _complete(self, found: Progress) -> Progress:
-        """A line with a message only says nothing of how far it is."""
+        """Fill in how far it was: a line with a message only says nothing of that."""
         if found.done is None and self._last is not None:
             found = replace(found, done=self._last.done, total=self._last.total)
         self._last = replace(found, remaining=self._remaining(found))
         return self._last
 
     def _remaining(self, progress: Progress) -> float | None:
-        """From the rate since the first report of this attempt."""
+        """Estimate the time left, from the rate since the first report of this attempt."""
         done, total, now = progress.done, progress.total, moment()
         if done is None or total is None:
             return None
@@ -374,7 +378,9 @@ class HeldAttempt:
         return None
 
     def _refuse_checkpoint(self, why: str) -> None:
-        """Once for each reason: a task that saves every minute would fill its history with it."""
+        """Note that it is not kept, once for each reason: a task that saves every minute would fill
+        its history with it.
+        """
         if why != self._refused:
             self._refused = why
             self.unsent_notes.append(Note("checkpoint not kept", why))
@@ -389,12 +395,14 @@ class HeldAttempt:
 
 
 def _as_number(value: object) -> float:
-    """What a keeper wrote, or a task in its place; 0 if it is no number."""
+    """Return the number that a keeper wrote, or a task in its place; 0 if it is no number."""
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
 def parse_report(line: str) -> Progress | None:
-    """`{"progress": 0.4}`, `{"done": 4, "total": 10, "message": …}`, `4/10 message` or `40%`."""
+    """Read a line such as `{"progress": 0.4}`, `{"done": 4, "total": 10, "message": …}`, `4/10
+    message` or `40%`.
+    """
     line = line.strip()
     if line.startswith("{"):
         try:

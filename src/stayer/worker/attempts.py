@@ -52,25 +52,25 @@ class HeldAttempts:
         self._held[held.key] = held
 
     def take_up(self, held: HeldAttempt) -> None:
-        """One that was found at work, or at its end."""
+        """Add one that was found at work, or at its end."""
         self.add(held)
         self._bell.ring_when(held.run.pidfd())
 
     def remove(self, held: HeldAttempt) -> None:
-        """Nothing is left to say of it, and nothing is left of it here."""
+        """Remove it: nothing is left to say of it, and nothing is left of it here."""
         if self._held.pop(held.key, None) is not None:
             self._bell.forget(held.run.pidfd())
 
     def ours(self) -> list[HeldAttempt]:
-        """What is held under the name that this worker has now."""
+        """List what is held under the name that this worker has now."""
         return [held for held in self if held.task.worker == self._state.worker_id]
 
     def queues(self) -> set[str]:
-        """The queues of what is held under that name."""
+        """Return the queues of what is held under that name."""
         return {held.task.queue for held in self.ours()}
 
     def list_fenced(self) -> list[HeldAttempt]:
-        """What its keepers have frozen, for want of a lease."""
+        """List what its keepers have frozen, for want of a lease."""
         return [held for held in self if held.is_fenced()]
 
     def stop(self, grace: float) -> None:
@@ -81,7 +81,7 @@ class HeldAttempts:
                 held.stop_grace = grace
 
     def what_stops(self, grace: float) -> str:
-        """In words, while there is something."""
+        """Say in words what still stops, while there is something."""
         number = len(self)
         longest = format_duration(max(held.age() for held in self))
         what = f"1 task ({longest})" if number == 1 else f"{number} tasks (longest {longest})"
@@ -94,11 +94,11 @@ class HeldAttempts:
         )
 
     def describe_number(self, what: str) -> str:
-        """So many of these."""
+        """Say how many there are."""
         return f"{len(self)} {what}" + ("" if len(self) == 1 else "s")
 
     def give_up(self) -> None:
-        """All of it was taken from us: the lease is void, and the keepers are to see that now."""
+        """Give up all of it: the lease is void, and the keepers are to see that now."""
         for held in self:
             if not held.lost:
                 held.end_as_lost()
@@ -114,8 +114,8 @@ class HeldAttempts:
         )
 
     def have_urgent_news(self) -> bool:
-        """One of them has something that must not wait for the next beat. Each is asked: the first
-        news of a task count once, and one beat is for those of all.
+        """Return whether one of them has something that must not wait for the next beat. Each is
+        asked: the first news of a task count once, and one beat is for those of all.
         """
         urgent = [held for held in self if held.has_urgent_news()]
         return bool(urgent)
@@ -132,8 +132,8 @@ class HeldAttempts:
                 held.ask(watched=held.watched_until)
 
     def gather(self) -> list[Report]:
-        """The news for a beat. What has ended goes first, for its end waits; the others take turns
-        where there is too much.
+        """Gather the news for a beat. What has ended goes first, for its end waits; the others take
+        turns where there is too much.
         """
         reports: list[Report] = []
         room = BEAT_LIMIT_BYTES
@@ -153,13 +153,15 @@ class HeldAttempts:
         return sorted(ours[first:] + ours[:first], key=lambda held: not held.run.has_ended())
 
     def mark_delivered(self, undelivered: Collection[str] = ()) -> None:
-        """The beat got through, but for the news of these tasks."""
+        """Note that the beat got through, but for the news of these tasks."""
         for held in self:
             if held.task.id not in undelivered:
                 held.mark_delivered()
 
     def adopt(self, run: Run) -> HeldAttempt | None:
-        """A run directory from before: take up what lives or has ended; None if it is neither."""
+        """Adopt a run directory from before: take up what lives or has ended; None if it is
+        neither.
+        """
         try:
             about = run.description
             task = Task(
@@ -193,7 +195,7 @@ class HeldAttempts:
 
 
 def by_queue(items: Iterable[T], held: Callable[[T], HeldAttempt]) -> dict[str, list[T]]:
-    """In groups: one queue may be away while others are not."""
+    """Group them by queue: one queue may be away while others are not."""
     groups: dict[str, list[T]] = {}
     for item in items:
         groups.setdefault(held(item).task.queue, []).append(item)

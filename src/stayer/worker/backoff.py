@@ -34,7 +34,9 @@ class Backoff:
         self._parts: dict[str, Backoff] = {}
 
     def of(self, queue: str | None) -> Backoff:
-        """That with one queue, which may be away by itself: to wait for it keeps nothing else."""
+        """Return the backoff of one queue, which may be away by itself: waiting for it delays
+        nothing else.
+        """
         if queue is None:
             return self
         part = self._parts.setdefault(queue, Backoff(self._longest))
@@ -83,19 +85,19 @@ class Backoff:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def shorten_call(self) -> None:
-        """If the store is being asked just now, let that be over soon: called by a signal."""
+        """Let a call to the store that is under way be over soon; called by a signal."""
         if any(each._asks for each in (self, *self._parts.values())):
             signal.setitimer(signal.ITIMER_REAL, _BRIEF_TIMEOUT_S)
 
     def take_interrupt(self) -> bool:
-        """The store is being asked just now, and whoever does that may be interrupted: once."""
+        """Return whether a call to the store is under way and may be interrupted; true once."""
         asking = [each for each in (self, *self._parts.values()) if each._asks]
         for each in asking:
             each._asks = False
         return bool(asking)
 
     def reset(self) -> None:
-        """The next pause is a short one again."""
+        """Make the next pause a short one again."""
         self._pause = SHORTEST_PAUSE_S
 
     def rest(self, seconds: float) -> None:
@@ -103,7 +105,7 @@ class Backoff:
         self._not_before = moment() + seconds
 
     def remaining_s(self) -> float:
-        """How long nothing may be asked."""
+        """Return how long nothing may be asked."""
         return max(0.0, self._not_before - moment())
 
     def next_pause(self) -> float:

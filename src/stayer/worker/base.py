@@ -56,7 +56,7 @@ class BeatingWorker(ABC):
         return self._draining and not self._leaving and not self._stopping
 
     def run(self) -> None:
-        """Until it is told to go and holds nothing more; or told to leave all as it is."""
+        """Work until it is told to go and holds nothing more, or is told to leave all as it is."""
         self._begin()
         while not self._is_finished():
             try:
@@ -118,7 +118,9 @@ class BeatingWorker(ABC):
                 self._handle_signals()
 
     def _register(self) -> Heart:
-        """A heart that beats; raises LeaseLost if the identity is no longer worth anything."""
+        """Register and return a heart that beats; raises LeaseLost if the identity is no longer
+        worth anything.
+        """
         if self._is_in_its_store:
             self._state.join(self._store.identity())  # it may have lost its data, and be another
         else:
@@ -141,7 +143,9 @@ class BeatingWorker(ABC):
         return heart
 
     def _last_number(self, id: str) -> int:
-        """Of the beats of this identity; 0 if it is a new one. Raises LeaseLost as above."""
+        """Return the number of the last beat of this identity; 0 if it is a new one. Raises
+        LeaseLost as above.
+        """
         store = self._store
         try:
             known = {worker.id: worker for worker in store.workers_of(())}
@@ -157,7 +161,7 @@ class BeatingWorker(ABC):
         return known[id].number if id in known else 0
 
     def _reconcile_after_sleep(self) -> None:
-        """Whether we still hold our tasks, as soon as we are back: what runs here stands still
+        """Ask whether we still hold our tasks, as soon as we are back: what runs here stands still
         until that is known. The next beat would be due in a while.
         """
         if (
@@ -174,7 +178,7 @@ class BeatingWorker(ABC):
             self._heart = None
 
     def _take_leave(self) -> None:
-        """Of the store, and of the identity."""
+        """Take leave of the store, and of the identity."""
         if self._heart is not None:
             try:
                 if self._heart.stop(self._has_ended):
@@ -185,13 +189,13 @@ class BeatingWorker(ABC):
                 logger.warning("could not take leave of the store: %s", error)
 
     def _takes_leave_in_time(self) -> bool:
-        """False if the store did not answer."""
+        """Take leave; False if the store did not answer."""
         self._patience.rest(0.0)
         return self._try(self._take_leave)
 
     def _has_waited_long_enough(self, what: str) -> bool:
-        """For a store that can't be told what is left to tell, by one that is to stop; whoever
-        drains has the time.
+        """Return whether one that is to stop has waited long enough for a store that can't be told
+        what is left; whoever drains has the time.
         """
         if self._patience.hurries or not self._stopping:
             return self._patience.hurries
@@ -209,7 +213,7 @@ class BeatingWorker(ABC):
         os._exit(0)  # other threads wait for the store as well, and could hold us here
 
     def _has_ended(self, task: Task) -> bool:
-        """Nothing of it is left here, nor will be."""
+        """Return whether nothing of it is left here, nor will be."""
         return True
 
     def _send_description(self) -> None:

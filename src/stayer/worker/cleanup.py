@@ -54,7 +54,7 @@ def _clear_remains(store: Store, state: StateDirectory, ours: set[Path]) -> None
 
 
 def _may_be_uncommitted(store: Store, run: Run) -> bool:
-    """It says how an attempt ended that the store may still wait for."""
+    """Return whether it says how an attempt ended that the store may still wait for."""
     ended = run.end_recorded_at()
     if ended is None:
         return False

@@ -94,7 +94,9 @@ def commit_notes(store: Store, held: HeldAttempt) -> None:
 
 
 def _steps(store: Store, held: HeldAttempt, happening: Happening) -> list[Change]:
-    """A process may have come and gone before its start could be told."""
+    """Return the changes to commit: a process may have come and gone before its start could be
+    committed.
+    """
     task, running = held.task, held.run.process_status or {}
     if "paused" in (
         orders := held.run.keeper_orders
@@ -114,8 +116,9 @@ def _steps(store: Store, held: HeldAttempt, happening: Happening) -> list[Change
 
 
 def _set_back(store: Store, held: HeldAttempt) -> float:
-    """How far behind the store's clock is of when the attempt must have ended, by when it began and
-    how long it took: with SQLite that is the clock of this machine, which somebody may set back.
+    """Return how far behind the store's clock is of when the attempt must have ended, by when it
+    began and how long it took: with SQLite that is the clock of this machine, which somebody may
+    set back.
     """
     began, took = held.task.started_at, total_seconds(held.run)
     if began is None or took is None or time.time() > began + took - _CLOCK_TOLERANCE_S:
@@ -125,8 +128,8 @@ def _set_back(store: Store, held: HeldAttempt) -> float:
 
 
 def _with_checkpoint(held: HeldAttempt, end: Change) -> Change:
-    """A result that may come late brings along what no beat could: the beats of a worker that was
-    given up are refused, and a retry by hand goes on from what is saved.
+    """Add the checkpoint that no beat could bring: the beats of a worker that was given up are
+    refused, and a retry by hand goes on from what is saved.
     """
     if not end.late or (saved := held.unsent_checkpoint()) is None:
         return end
@@ -168,8 +171,8 @@ def _too_large(run: Run, why: str) -> Fail:
 
 
 def _settle_again(store: Store, held: HeldAttempt, happening: Happening) -> bool:
-    """An order came in between, or it was told before, or it is no longer ours. True: nothing is
-    left to do.
+    """Try again: an order came in between, or it was committed before, or it is no longer ours.
+    True: nothing is left to do.
     """
     if not refresh(store, held):
         end = _steps(store, held, happening)[-1] if held.task.state in RUNNING else None

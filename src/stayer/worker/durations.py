@@ -20,13 +20,13 @@ _LONGEST_DURATION_S = 1e12
 
 
 def started_ago(held: HeldAttempt) -> float:
-    """In seconds; 0 if it is not known."""
+    """Return how many seconds ago it started; 0 if it is not known."""
     took = total_seconds(held.run)
     return held.age() if took is None else seconds_since_end(held.run) + took
 
 
 def seconds_since_end(run: Run) -> float:
-    """In seconds; 0 if it is not known, or goes on."""
+    """Return how many seconds ago it ended; 0 if it is not known, or goes on."""
     exit = run.exit or {}
     by_machine, by_wall = _number(exit, "moment"), _number(exit, "ended")
     if by_machine is not None and exit.get("boot") == boot_id():
@@ -41,13 +41,15 @@ def total_seconds(run: Run) -> float | None:
 
 
 def idle_seconds(run: Run) -> float:
-    """For how many seconds of that it was paused or frozen, or its machine was suspended."""
+    """Return for how many seconds of its run it was paused or frozen, or its machine
+    was suspended.
+    """
     took, ran = total_seconds(run), _number(run.exit or {}, "ran")
     return 0.0 if took is None or ran is None else max(0.0, took - ran)
 
 
 def _number(fields: dict[str, Any], name: str) -> float | None:
-    """A task can write what it likes where its keeper does."""
+    """Read a number, with care: a task can write what it likes where its keeper does."""
     found = fields.get(name)
     if (
         not isinstance(found, int | float)

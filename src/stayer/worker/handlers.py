@@ -70,7 +70,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
         return self._handles(self.names)
 
     def handles_in(self, queue: str) -> Handles:
-        """What it runs in this one: which functions there are is for the user to say whose
+        """Return what it runs in this one: which functions there are is for the user to say whose
         processes they are. Raises NotAllowed.
         """
         user = self.users.of(queue)
@@ -78,16 +78,16 @@ class Handlers(Struct, frozen=True, kw_only=True):
         return self._handles(description.names if description else ())
 
     def in_turn(self, queues: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Handles]]:
-        """What to reserve, in the order of these queues."""
+        """Yield what to reserve, in the order of these queues."""
         for handles, some in groupby(queues, self.handles_in):
             yield tuple(some), handles
 
     def code_of_app(self) -> dict[str | None, Code]:
-        """What is to be loaded, for each user who is to say what the app is."""
+        """Return what is to be loaded, for each user who is to say what the app is."""
         return self._code("--app", self.app) if self.app is not None else {}
 
     def code_of_class(self) -> dict[str | None, Code]:
-        """The same, for each who is to run the class."""
+        """Return what is to be loaded, for each user who is to run the class."""
         return self._code("--run", self.run) if self.run is not None else {}
 
     def _code(self, flag: str, target: str) -> dict[str | None, Code]:
@@ -130,15 +130,16 @@ class Handlers(Struct, frozen=True, kw_only=True):
             raise NotAllowed(f"its id {task.id!r} is not fit for a place within a word of --exec")
 
     def _puts_id_into_words(self, task: Task) -> bool:
-        """One that could mean something there: to a shell, or in a path."""
+        """Return whether the id could mean something there: to a shell, or in a path."""
         inside = any(
             _ID_PLACEHOLDER in word and word != _ID_PLACEHOLDER for word in self.exec or ()
         )
         return inside and not _HARMLESS_ID.fullmatch(task.id)
 
     def process(self, task: Task, queues: Collection[str]) -> dict[str, Any]:
-        """What its keeper is to execute: the words, the file that the first one means (None: to be
-        looked for in the task's own PATH), and where. Raises NotAllowed, Missing, and OSError.
+        """Return what its keeper is to execute: the words, the file that the first one means (None:
+        to be looked for in the task's own PATH), and where. Raises NotAllowed, Missing, and
+        OSError.
         """
         self.check(task, queues)
         if not task.command:
@@ -156,7 +157,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
         return self.environment.get("PATH") or os.environ.get("PATH") or os.defpath
 
     def find_program(self, word: str) -> str:
-        """A program of the worker's own; raises FileNotFoundError or PermissionError."""
+        """Find a program of the worker's own; raises FileNotFoundError or PermissionError."""
         if "/" not in word:
             return programs.look_up(word, self.path)
         found = _from_here(word)
@@ -175,12 +176,16 @@ class Handlers(Struct, frozen=True, kw_only=True):
         return [*self.exec, task.id]
 
     def stack_signal(self, task: Task) -> int | None:
-        """What makes the process write its stack to the log; None if it is no runner of ours."""
+        """Return what makes the process write its stack to the log; None if it is no runner of
+        ours.
+        """
         is_python = task.command is None and (task.name is not None or self.exec is None)
         return STACK_SIGNAL if is_python else None
 
     def env(self, task: Task, folder: Path) -> dict[str, str]:
-        """The process's environment: the worker's, less what opens the store, and the interface."""
+        """Return the process's environment: the worker's, less what opens the store, and the
+        interface.
+        """
         kept = inherited_environment()
         if user := self.users.of(task.queue):
             kept = user.environment(kept)
@@ -198,7 +203,9 @@ class Handlers(Struct, frozen=True, kw_only=True):
         }
 
     def _brought_along(self, task: Task) -> dict[str, str]:
-        """The variables of the task that it may set; `check` has refused all but a trace's."""
+        """Return the variables of the task that it may set; `check` has refused all but
+        a trace's.
+        """
         brought = {name: value for name, value in (task.env or {}).items() if not is_ours(name)}
         allowed = {
             name: value
@@ -214,7 +221,9 @@ class Handlers(Struct, frozen=True, kw_only=True):
 
 
 def _from_here(path: str) -> str:
-    """As the kernel sees it, for which `..` after a link is not the folder of the link."""
+    """Resolve a path as the kernel sees it, for which `..` after a link is not the folder of the
+    link.
+    """
     return path if os.path.isabs(path) else os.path.join(os.getcwd(), path).rstrip("/") or "/"
 
 

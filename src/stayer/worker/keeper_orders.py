@@ -45,7 +45,7 @@ def _signal(held: HeldAttempt, order: Order, name: str) -> dict[str, object]:
 
 
 def _limits(held: HeldAttempt, order: Order) -> dict[str, float]:
-    """Those that were set before, and what this order says."""
+    """Return those that were set before, and what this order says."""
     given = {
         name: float(value)
         for name, value in order.arguments.items()

@@ -62,7 +62,7 @@ class Starter:
         return self._backoff.remaining_s() > 0
 
     def rest(self, task: Task) -> None:
-        """It can't be started here: handed back, it would come to us again at once. Longer each
+        """Take no more for a while: handed back, it would come to us again at once. Longer each
         time, until one has begun.
         """
         if not self.rests:
@@ -72,7 +72,7 @@ class Starter:
             logger.error(text, task.id, format_duration(pause))
 
     def reset_backoff(self) -> None:
-        """One has begun."""
+        """Note that one has begun."""
         self._backoff.reset()
 
     def use_cgroups(self) -> None:
@@ -82,7 +82,7 @@ class Starter:
             logger.warning("no cgroup was delegated to this worker: its tasks get none")
 
     def start(self, task: Task, options: Options, holdings: HeldAttempts) -> None:
-        """If this node can't, the task is handed back."""
+        """Start a task; if this node can't, hand it back."""
         run = self._state.run_for(task)
         try:
             process = self._process(task, options.queues)
@@ -117,7 +117,9 @@ class Starter:
                 run.remove()
 
     def _process(self, task: Task, queues: Collection[str]) -> dict[str, Any] | None:
-        """What to execute; None if that is settled otherwise. Before anything of it is written."""
+        """Return what to execute; None if that is settled otherwise. Called before anything of it
+        is written.
+        """
         try:
             return self._handlers.process(task, queues)
         except NotAllowed as error:
@@ -132,13 +134,15 @@ class Starter:
         return None
 
     def _settle(self, task: Task, happening: Happening) -> None:
-        """Also if an order came in between; what has been taken from us is not ours to settle."""
+        """Settle it, also if an order came in between; what has been taken from us is not ours to
+        settle.
+        """
         with suppress(NotHeld):
             control.settle(self._store, task, happening)
 
     @staticmethod
     def _void(run: Run) -> bool:
-        """No keeper starts there; also where not even a folder could be made."""
+        """Make sure that no keeper starts there, also where not even a folder could be made."""
         try:
             return run.void()
         except OSError:

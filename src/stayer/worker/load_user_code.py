@@ -81,12 +81,14 @@ class Code(Struct, frozen=True):
 
 
 def inherited_environment() -> dict[str, str]:
-    """The worker's variables, less what opens the store."""
+    """Return the worker's variables, less what opens the store."""
     return {name: value for name, value in os.environ.items() if name not in _SECRET_VARIABLES}
 
 
 def check_class(code: Code) -> None:
-    """Raises BadConfig. If it can't be found out, tasks will tell."""
+    """Check that the class can be loaded; raises BadConfig. If that can't be found out, tasks will
+    show it.
+    """
     try:
         _retry_interrupted(lambda: _ask(code, "check"))
     except ProcessInterrupted as error:
@@ -94,7 +96,7 @@ def check_class(code: Code) -> None:
 
 
 def describe_app(code: Code) -> AppDescription | None:
-    """None if that can't be found out just now. Raises BadConfig."""
+    """Return what the app has; None if that can't be found out just now. Raises BadConfig."""
     try:
         return _retry_interrupted(lambda: _ask_app(code))
     except ProcessInterrupted as error:
@@ -130,7 +132,7 @@ def _ask_app(code: Code, is_called_off: Callable[[], bool] = lambda: False) -> A
 
 
 def _ask(code: Code, verb: str, is_called_off: Callable[[], bool] = lambda: False) -> bytes:
-    """What our runner prints; raises BadConfig and ProcessInterrupted."""
+    """Run our runner and return what it prints; raises BadConfig and ProcessInterrupted."""
     if code.user is None:
         words, process = [*RUNNER, verb, code.target], {"env": inherited_environment()}
     else:
@@ -192,7 +194,7 @@ class AppPoller:
                     logger.error("%s", why)
 
     def _ask_for(self, name: str | None, code: Code) -> str | None:
-        """Why there is no answer, if there is none."""
+        """Ask once; return why there is no answer, if there is none."""
         try:
             description = _ask_app(code, self._is_over.is_set)
         except BadConfig as error:

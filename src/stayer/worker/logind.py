@@ -52,7 +52,9 @@ class Logind:
         self._descriptors = []
 
     def delay_sleep(self) -> int:
-        """A descriptor: until it is closed, or a few seconds are over, the machine stays awake."""
+        """Return a descriptor: until it is closed, or a few seconds are over, the machine stays
+        awake.
+        """
         arguments = ("sleep", "Stayer", "tasks are stopped before the machine sleeps", "delay")
         self._ask(_MANAGER, "Inhibit", *arguments)
         if not self._descriptors:
@@ -60,7 +62,7 @@ class Logind:
         return self._descriptors.pop(0)
 
     def wait(self) -> bool:
-        """Until logind says that the machine falls asleep (True), or has woken up (False)."""
+        """Wait until logind says that the machine falls asleep (True), or has woken up (False)."""
         self._socket.settimeout(None)
         try:
             while True:
@@ -96,7 +98,7 @@ class Logind:
                 return
 
     def _receive(self) -> tuple[int, bytes, bytes]:
-        """The kind of a message, its header fields and its body."""
+        """Receive a message: its kind, its header fields and its body."""
         while len(self._buffer) < _FIXED_HEADER_BYTES:
             self._read_more()
         order = "<" if self._buffer[:1] == b"l" else ">"
@@ -129,7 +131,7 @@ class Logind:
 def _call(
     serial: int, path: str, interface: str, destination: str, member: str, texts: tuple[str, ...]
 ) -> bytes:
-    """A method call with texts as its arguments."""
+    """Make a method call with texts as its arguments."""
     body = b""
     for text in texts:
         body = _pad(body, 4) + _text(text)

@@ -44,7 +44,9 @@ class KeptLogs:
             logger.warning("the log of task %s can't be kept here: %s", held.task.id, error)
 
     def _file_name(self, id: str) -> str:
-        """The name of a task's files; one that no disk takes is a hash, with the id beside it."""
+        """Return the name of a task's files; one that no disk takes is a hash, with the id beside
+        it.
+        """
         name = quote(id, safe="")
         if len(name) <= _NAME_LIMIT:
             return name
@@ -53,7 +55,7 @@ class KeptLogs:
         return name
 
     def remove_purged(self, store: Store) -> None:
-        """Those whose tasks are no longer in the store, and the oldest of too many."""
+        """Remove those whose tasks are no longer in the store, and the oldest of too many."""
         try:
             paths = sorted(self.folder.glob("*.log"), key=lambda path: os.lstat(path).st_mtime)
         except OSError:

@@ -90,7 +90,7 @@ class WorkerLoop(BeatingWorker):
         self._runs_more = False
 
     def look_again(self) -> None:
-        """What can be run here has changed; to be called from any thread."""
+        """Note that what can be run here has changed; to be called from any thread."""
         self._runs_more = True
         self._on_noise()
 
@@ -221,7 +221,9 @@ class WorkerLoop(BeatingWorker):
         self._patience.be_brief()
 
     def _stop_what_runs(self) -> None:
-        """Each time round: what was adopted later, or could not be asked, is asked then."""
+        """Ask each to stop, each time round: what was adopted later, or could not be asked, is
+        asked then.
+        """
         if self._stopping:
             self._holdings.stop(self._stop_within)
 
@@ -265,7 +267,7 @@ class WorkerLoop(BeatingWorker):
                 self._asked_to_sleep.add(held.key)
 
     def _all_are_frozen(self) -> bool:
-        """What can has come to, and was asked to."""
+        """Return whether all that can and should stand still do."""
         return all(
             held.is_fenced() or held.run.has_ended() or held.run.fence in ("kill", "keep")
             for held in self._holdings.ours()
@@ -310,7 +312,7 @@ class WorkerLoop(BeatingWorker):
             self._try(self._heart.beat_now)
 
     def _commit_notes(self) -> None:
-        """What befell a task that runs on."""
+        """Commit what happened to tasks that run on."""
         for held in self._holdings:
             held.note_freeze()
             if held.unsent_notes and held.task.state in RUNNING and held.known:
@@ -440,7 +442,7 @@ class WorkerLoop(BeatingWorker):
             self._tidy(lambda: clear_leftovers(self._store, self._state, self._holdings))
 
     def _tidy(self, step: Callable[[], object]) -> None:
-        """What can't be removed must not keep other things from being removed."""
+        """Tidy up. What can't be removed must not keep other things from being removed."""
         try:
             self._try(step)
         except OSError:

@@ -22,7 +22,9 @@ _SWEEP_POLL_S = 0.005
 
 
 def declare_end_for_keeper(held: HeldAttempt) -> None:
-    """Where nobody else will say how it ended: see that nothing is left of it, then say so."""
+    """Declare the end where nobody else will: see that nothing is left of it, then write how it
+    ended.
+    """
     vanished = held.has_vanished()
     if not vanished and not held.is_abandoned():
         return
@@ -38,7 +40,7 @@ def declare_end_for_keeper(held: HeldAttempt) -> None:
 
 
 def take_back_unbegun(held: HeldAttempt) -> None:
-    """Where no keeper comes, see to it that none ever does, and say so."""
+    """Make sure that no keeper ever comes where none has, and declare that."""
     if not held.waits_in_vain():
         return
     try:
@@ -50,7 +52,7 @@ def take_back_unbegun(held: HeldAttempt) -> None:
 
 
 def is_over(run: Run) -> bool:
-    """Nothing of it is left here, nor will be, and it left nothing to tell."""
+    """Return whether nothing of it is left here, nor will be, and it left nothing to commit."""
     try:
         # Looked at last: it may end while we look.
         return run.void() and sweep_strays(run.folder) and not run.has_ended()

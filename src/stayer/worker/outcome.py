@@ -24,9 +24,9 @@ NOT_FOUND = 127
 def node_trouble(
     exit: dict[str, Any], error: dict[str, Any] | None, *, own: bool, loads: bool
 ) -> str | None:
-    """Why the task never ran, if that is not its fault; `own`: it is what its worker was told to
-    run, not a command that it brought along. `loads`: that is our runner, which is believed if it
-    says that it could not load the worker's code. Other programs can say so as well as run.
+    """Return why the task never ran, if that is not its fault; `own`: it is what its worker was
+    told to run, not a command that it brought along. `loads`: that is our runner, which is believed
+    if it says that it could not load the worker's code. Other programs can say so as well as run.
     """
     if "not_started" in exit and (own or exit.get("node")):
         return f"could not be started on its node: {exit['not_started']}"
@@ -43,8 +43,8 @@ def outcome(
     own: bool = False,
     loads: bool = False,
 ) -> Happening:
-    """What happened, from the keeper's exit file and what the task said; its result apart. For
-    `own` and `loads` see `node_trouble`.
+    """Read what happened from the keeper's exit file and what the task wrote; its result apart. Its
+    result apart. For `own` and `loads` see `node_trouble`.
     """
     if "keeper_died" in exit:
         return WorkerLost(exit.get("note") or "its keeper was killed")
@@ -94,7 +94,7 @@ def _read_signal(exit: dict[str, Any], tail: str) -> Fail:
 
 
 def _read_exception(error: dict[str, Any], exit_code: int) -> Happening:
-    """What a task in Python raised, with what it wants to become of it."""
+    """Read what a task in Python raised, with what it wants to become of it."""
     delay, after = as_wait(error.get("snooze")), as_wait(error.get("after"))
     if delay is not None:
         return Snooze(delay)
@@ -102,7 +102,7 @@ def _read_exception(error: dict[str, Any], exit_code: int) -> Happening:
 
 
 def _fault(error: dict[str, Any], exit_code: int) -> Fault:
-    """What a task wrote, which may be anything, of a length that a record can carry."""
+    """Read what a task wrote, which may be anything, cut to a length that a record can carry."""
     trace = error.get("traceback")
     return Fault(
         _text(error.get("type", "Error"))[:_TYPE_LIMIT],

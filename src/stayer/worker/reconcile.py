@@ -26,10 +26,11 @@ def reconcile(
     *,
     may_be_frozen: bool = False,
 ) -> None:
-    """What we run and don't hold is killed, what we hold and don't run is handed back, and what
-    was frozen may go on: the store has just confirmed that it is ours. `may_be_frozen`: also what
-    does not say that it is, for a full disk keeps a keeper from saying so. Of queues that can't be
-    reached, while others (of these, and of what runs) can be, nothing is believed.
+    """Compare with the store: what we run and don't hold is killed, what we hold and don't run is
+    handed back, and what was frozen may go on: the store has just confirmed that it is ours.
+    `may_be_frozen`: also what does not say that it is, for a full disk keeps a keeper from saying
+    so. Of queues that can't be reached, while others (of these, and of what runs) can be, nothing
+    is believed.
     """
     fenced = holdings.list_fenced()
     names = {*queues, *(held.task.queue for held in holdings.ours())}

@@ -27,7 +27,9 @@ class RefusedResult(Struct, frozen=True):
 
 
 def find_refused_results(state: Path) -> list[RefusedResult]:
-    """All that are in a state directory, whose attempts have been forgotten. Changes nothing."""
+    """Find all that are in a state directory, whose attempts have been forgotten.
+    Changes nothing.
+    """
     try:
         folders = sorted((state / "run").glob("[!.]*"))
     except OSError:

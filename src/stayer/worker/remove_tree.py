@@ -104,7 +104,7 @@ class _FolderEmptier:
         return names
 
     def _is_file(self, name: str, folder: int) -> bool:
-        """It was none of the folders, and is gone, or has to stay."""
+        """Return whether it was none of the folders, and is gone, or has to stay."""
         if next(self._steps, None) is None:
             raise _NoStepsLeft
         if time.monotonic() > self._until:
@@ -131,7 +131,7 @@ class _FolderEmptier:
 
 
 def _is_unlinked(name: str, folder: int | None) -> bool:
-    """It was no folder, and is gone."""
+    """Unlink it; True if it was no folder, and is gone."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
@@ -144,7 +144,7 @@ def _is_unlinked(name: str, folder: int | None) -> bool:
 
 
 def _open(name: str, folder: int | None) -> int:
-    """A folder, ours alone from now on: whose it was can't add to it any more."""
+    """Open a folder, ours alone from now on: whose it was can't add to it any more."""
     try:
         descriptor = os.open(name, _OPEN_FOLDER_FLAGS, dir_fd=folder)
     except PermissionError:

@@ -84,7 +84,7 @@ class Run:
             raise
 
     def _make_place(self) -> None:
-        """The folder that it lies in, should somebody have deleted all of them."""
+        """Make the folder that it lies in, should somebody have deleted all of them."""
         self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
@@ -135,7 +135,9 @@ class Run:
         return keeper if isinstance(keeper, dict) else {}
 
     def read_given_checkpoint(self) -> object:
-        """What tells the checkpoint that the attempt was given from one that it wrote."""
+        """Return the signature of the checkpoint that the attempt was given, to tell it from one
+        that it wrote.
+        """
         given = (self._read("task.json") or {}).get("given_checkpoint")
         return tuple(given) if isinstance(given, list) else None
 
@@ -159,7 +161,7 @@ class Run:
         return self._stat_keeper_file("exit") is not None
 
     def end_recorded_at(self) -> float | None:
-        """When somebody wrote how it ended, by the wall clock."""
+        """Return when somebody wrote how it ended, by the wall clock."""
         found = self._stat_keeper_file("exit")
         return None if found is None else found.st_mtime
 
@@ -176,7 +178,7 @@ class Run:
             reserved.replace(self.folder / "exit")
 
     def has_keeper(self) -> bool:
-        """A keeper holds the lock."""
+        """Return whether a keeper holds the lock."""
         try:
             lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
@@ -250,7 +252,7 @@ class Run:
             old.replace(spare)
 
     def signal_keeper(self, number: int) -> bool:
-        """False if there is none that could hear it."""
+        """Signal the keeper; False if there is none that could hear it."""
         descriptor = self.pidfd()
         if descriptor is None:
             return False
@@ -261,7 +263,7 @@ class Run:
         return True
 
     def pidfd(self) -> int | None:
-        """A descriptor that becomes readable when the keeper ends."""
+        """Return a descriptor that becomes readable when the keeper ends."""
         if self._pidfd is None:
             running = self.process_status
             if running is not None:
@@ -272,11 +274,13 @@ class Run:
         return self._pidfd
 
     def keeper_lives(self) -> bool:
-        """The keeper that `process_status` names does; whether or not it has the lock."""
+        """Return whether the keeper that `process_status` names lives, whether or not it has the
+        lock.
+        """
         return self.pidfd() is not None and not self.is_keeper_gone()
 
     def is_keeper_gone(self) -> bool:
-        """The keeper that was watched is gone; False also if none was."""
+        """Return whether the keeper that was watched is gone; False also if none was."""
         if self._pidfd is None:
             return False
         poll = select.poll()
@@ -284,7 +288,7 @@ class Run:
         return bool(poll.poll(0))
 
     def is_orphan(self) -> bool:
-        """Its keeper began, is gone, and did not say how it ended."""
+        """Return whether its keeper began, is gone, and did not say how it ended."""
         if self.pidfd() is None:
             has_begun = self.has_begun or safe_files.stat_file(self.folder / "exit.tmp") is not None
             if not has_begun or self.has_keeper():
@@ -292,7 +296,9 @@ class Run:
         return (self._pidfd is None or self.is_keeper_gone()) and not self.has_ended()
 
     def nursery_is_gone(self) -> bool:
-        """The parent of its keeper, which would speak for it; False if it is not known."""
+        """Return whether the parent of its keeper, which would speak for it, is gone; False if it
+        is not known.
+        """
         if self._nursery is None:
             return False
         pid, started = self._nursery
@@ -300,7 +306,7 @@ class Run:
         return fields is None or fields[tree.STATE] in _DEAD_STATES or tree.started(pid) != started
 
     def result(self) -> Value:
-        """What the task left as its result: JSON, else a line of text, else the bytes.
+        """Return what the task left as its result: JSON, else a line of text, else the bytes.
 
         Raises NotPlainFile and TooLong.
         """
@@ -325,15 +331,15 @@ class Run:
         return kept
 
     def has_refused_result(self) -> bool:
-        """The store would not take it, at an earlier try to tell the outcome."""
+        """Return whether the store refused its result, at an earlier try to commit the outcome."""
         return self.part.stat(_REFUSED_RESULT_FILE) is not None
 
     def error(self) -> dict[str, Any] | None:
-        """What a Python task said of its failure."""
+        """Return what a Python task said of its failure."""
         return _object(lambda: self.part.read("error", _JSON_LIMIT_BYTES))
 
     def log_tail(self, size: int = 2000) -> str:
-        """The last lines of its output."""
+        """Return the last lines of its output."""
         found = self.part.stat("log")
         if found is None:
             return ""
@@ -344,7 +350,7 @@ class Run:
             return ""
 
     def remove(self) -> None:
-        """The store has it all, but for a result that it refused: that one stays here."""
+        """Remove it: the store has all of it but a result that it refused, which stays here."""
         self.close()
         remove(self.folder)
 
@@ -368,7 +374,9 @@ class Run:
         return known[1]
 
     def _stat_keeper_file(self, name: str) -> os.stat_result | None:
-        """Its keeper renames a file over whatever is there, but can't over a folder."""
+        """Look at a file that its keeper writes, which it renames over whatever is there, but can't
+        over a folder.
+        """
         path = self.folder / name
         found = safe_files.stat_file(path)
         if found is None:
@@ -389,7 +397,7 @@ def _make(
     checkpoint: bytes | None,
     inputs: dict[str, JSON] | None,
 ) -> None:
-    """All of a run directory. The task's part becomes its user's last of all."""
+    """Make all of a run directory. The task's part becomes its user's last of all."""
     user = keeper.get("user")
     new.mkdir(mode=0o700)
     part = new / _TASK_PART
@@ -454,7 +462,7 @@ def discard(folder: Path) -> None:
 
 
 def find_refused_result(folder: Path) -> Path | None:
-    """The result in it that the store refused, if there is one."""
+    """Return the result in it that the store refused, if there is one."""
     paths = (folder / _TASK_PART / _REFUSED_RESULT_FILE, folder / _REFUSED_RESULT_FILE)
     return next((path for path in paths if safe_files.stat_file(path) is not None), None)
 
@@ -488,7 +496,7 @@ def _list_other_files(folder: Path) -> Iterator[Path]:
 
 
 def task_of(folder: Path) -> str | None:
-    """The id of the task whose run directory this is, or was; None if it can't be told."""
+    """Return the id of the task whose run directory this is, or was; None if it can't be told."""
     about = _object(lambda: safe_files.read(folder / "task.json", _JSON_LIMIT_BYTES)) or {}
     about = (
         about.get("task")
@@ -502,7 +510,7 @@ def task_of(folder: Path) -> str | None:
 
 
 def _object(read: Callable[[], bytes]) -> dict[str, Any] | None:
-    """A JSON object; None if there is none that can be read."""
+    """Read a JSON object; None if there is none that can be read."""
     try:
         content = json.loads(read())
     except (OSError, ValueError, RecursionError):
@@ -511,7 +519,7 @@ def _object(read: Callable[[], bytes]) -> dict[str, Any] | None:
 
 
 def _in_blocks(words: bytes) -> bytes:
-    """With spaces after it, which no reader of JSON minds."""
+    """Pad with spaces to whole blocks, which no reader of JSON minds."""
     return words.ljust(max(1, -(-len(words) // _BLOCK_BYTES)) * _BLOCK_BYTES)
 
 
@@ -528,7 +536,7 @@ def _nursery_of(keeper: int) -> tuple[int, int] | None:
 
 
 def _pidfd_of(pid: int, started: int) -> int | None:
-    """Of just this process, not of another that got its number."""
+    """Open a pidfd of just this process, not of another that got its number."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:
@@ -540,7 +548,7 @@ def _pidfd_of(pid: int, started: int) -> int | None:
 
 
 def signature(path: Path) -> tuple[int, int, int] | None:
-    """What changes when the file is replaced; None if there is nothing."""
+    """Return what changes when the file is replaced; None if there is nothing."""
     try:
         found = os.lstat(path)
     except OSError:

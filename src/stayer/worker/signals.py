@@ -47,7 +47,7 @@ class Signals:
         bell.ring_on_signals()
 
     def add(self, number: int, bell: Bell) -> None:
-        """As if it had come: somebody far away wants what it means."""
+        """Add a signal as if it had come: somebody far away wants what it means."""
         self._pending.append(number)
         bell.ring()
 

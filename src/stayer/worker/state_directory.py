@@ -38,7 +38,7 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 def node_name() -> str:
-    """This machine's name."""
+    """Return this machine's name."""
     return socket.gethostname()
 
 
@@ -120,13 +120,13 @@ class StateDirectory:
         self.join(store)
 
     def join(self, store: str) -> None:
-        """What begins here from now on is of this store."""
+        """Note that what begins here from now on is of this store."""
         if self._store != store:
             self._store = store
             self._write_identity()
 
     def forget_identity(self) -> None:
-        """It has taken leave of the store, and will not come back."""
+        """Forget the identity: it has taken leave of the store, and will not come back."""
         for path in (self.path / "identity", *self._lease_paths()):
             path.unlink(missing_ok=True)
 
@@ -142,7 +142,9 @@ class StateDirectory:
         return self.path / f"lease-{self.worker_id}"
 
     def lease_path_of(self, queue: str) -> Path:
-        """The file that those of one queue read, where it may be good in some queues only."""
+        """Return the file that those of one queue read, where it may be good in some
+        queues only.
+        """
         digest = sha256(queue.encode()).hexdigest()[:_DIGEST_LENGTH]
         return self.path / f"lease-{self.worker_id}@{digest}"
 
@@ -152,12 +154,14 @@ class StateDirectory:
         return re.sub(f"@[0-9a-f]{{{_DIGEST_LENGTH}}}$", "", lease.name.removeprefix("lease-"))
 
     def write_lease(self, until: float, length: float, queue: str | None = None) -> None:
-        """In place and of fixed width: works on a full disk, and is never seen half written."""
+        """Write a lease in place and of fixed width: works on a full disk, and is never seen half
+        written.
+        """
         line = f"{_boot_id()} {until:020.6f} {length:012.3f}\n"
         _write_in_place(self.lease_path if queue is None else self.lease_path_of(queue), line)
 
     def lease_length(self) -> float:
-        """What keepers of this identity were told last of how long a lease is; 0 if nothing."""
+        """Return the length of a lease that keepers of this identity were given last; 0 if none."""
         try:
             return float(self.lease_path.read_text().split()[2])
         except (OSError, IndexError, ValueError):
@@ -176,14 +180,16 @@ class StateDirectory:
         return path != self.lease_path and self.holder_of(path) == self.worker_id
 
     def runs(self) -> Iterator[Run]:
-        """Every run directory that is there."""
+        """List every run directory that is there."""
         for folder in self.run_folders():
             run = Run(folder)
             if (folder / "task.json").exists() or run.has_keeper():
                 yield run
 
     def run_folders(self) -> list[Path]:
-        """All that are, or once were, run directories; not those that are being made or removed."""
+        """Return all that are, or once were, run directories; not those that are being made or
+        removed.
+        """
         found = (self.path / "run").iterdir()
         return sorted(path for path in found if not path.name.startswith((NEW, GONE)))
 
@@ -198,7 +204,7 @@ class StateDirectory:
                 remove_later.remove(path)
 
     def run_for(self, task: Task) -> Run:
-        """The run directory of an attempt, there or not."""
+        """Return the run directory of an attempt, there or not."""
         # Of any other id a hash: names that are cut, or too long for the disk, could be another's.
         name = (
             task.id if _SAFE_NAME.fullmatch(task.id) else f"%{sha256(task.id.encode()).hexdigest()}"
@@ -238,7 +244,7 @@ class StateDirectory:
         return True
 
     def _holder(self) -> int | None:
-        """Who has the lock and has said so; None while the next one has not yet."""
+        """Return who has the lock and has said so; None while the next one has not yet."""
         text = os.pread(self._lock, _NUMBER_WIDTH, 0).decode(errors="replace").strip()
         holders = lock_holders(os.fstat(self._lock).st_ino)
         if not text.isdecimal() or (holders and int(text) not in holders):
@@ -272,7 +278,7 @@ def _write_in_place(path: Path, line: str) -> None:
 
 
 def lock_holders(inode: int) -> set[int]:
-    """As far as the kernel tells."""
+    """Find who holds the lock, as far as the kernel tells."""
     try:
         rows = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
     except OSError:
@@ -290,7 +296,9 @@ def _log_lock_holder(holder: int | None, path: Path) -> None:
 
 
 def _where(path: Path) -> dict[str, object]:
-    """What must be the same for an identity to be taken up: not after a reboot, nor in a copy."""
+    """Return what must be the same for an identity to be taken up: not after a reboot, nor in a
+    copy.
+    """
     seen = os.stat(path)
     return {
         "boot": _boot_id(),

@@ -18,8 +18,8 @@ class SuspendDetector:
         self._slept, self._wall = slept(), wall()
 
     def describe_suspend(self, lease: float) -> str | None:
-        """What has happened since the last look, in words. `lease`: its length; keepers want to be
-        told that a task is still ours when the clock jumps by a twelfth of it, or 5 seconds.
+        """Say what has happened since the last look. `lease`: its length; keepers want to be told
+        that a task is still ours when the clock jumps by a twelfth of it, or 5 seconds.
         """
         asleep, ahead = slept() - self._slept, wall() - self._wall
         self._slept, self._wall = slept(), wall()

@@ -20,7 +20,7 @@ class UnattendedRun(Struct, frozen=True):
 
 
 def unattended(state: Path) -> list[UnattendedRun]:
-    """All of a state directory; none while a worker looks after it. Changes nothing."""
+    """List all runs of a state directory; none while a worker looks after it. Changes nothing."""
     try:
         if lock_holders(os.stat(state / "lock").st_ino):
             return []

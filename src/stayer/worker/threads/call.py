@@ -60,7 +60,9 @@ def _read_return(context: ThreadContext, value: Value) -> Happening:
 
 
 def _broke_off(context: ThreadContext, error: BaseException) -> Happening:
-    """An end by an exception. One that can't even be described must not take its thread along."""
+    """Make an end by an exception. One that can't even be described must not take its
+    thread along.
+    """
     try:
         return _read_exception(context, error)
     except Exception as problem:
@@ -69,7 +71,7 @@ def _broke_off(context: ThreadContext, error: BaseException) -> Happening:
 
 
 def _read_exception(context: ThreadContext, error: BaseException) -> Happening:
-    """As a process would have ended by it."""
+    """Translate an exception into how a process would have ended by it."""
     if context.stop_noticed or (isinstance(error, Stopped) and context.why is not None):
         return context.read_stop()
     match error:
@@ -84,7 +86,7 @@ def _read_exception(context: ThreadContext, error: BaseException) -> Happening:
 
 
 def fault(error: BaseException) -> Fault:
-    """What went wrong, as the record has it."""
+    """Return what went wrong, as the record has it."""
     type, message, trace = outcome_files.describe_exception(error)
     if len(trace) > outcome_files.TRACEBACK_LIMIT:
         trace = "…\n" + trace[-outcome_files.TRACEBACK_LIMIT :]

@@ -36,7 +36,7 @@ class FailureLog:
         self._since = 0.0
 
     def log(self, text: str) -> None:
-        """One more."""
+        """Log one more failure, or count it if there were many."""
         now = time.monotonic()
         if now - self._since >= _LOGGED_FAILURES_PERIOD_S:
             if self._suppressed:
@@ -77,11 +77,11 @@ class OutcomeCommitter:
         return len(self._ended)
 
     def add_start(self, job: Job) -> None:
-        """It has been running for a while."""
+        """Add one that has been running for a while."""
         self._started[job] = None
 
     def add(self, job: Job) -> None:
-        """It has an outcome."""
+        """Add one that has an outcome."""
         self._started.pop(job, None)
         self._ended[job] = None
 
@@ -130,8 +130,8 @@ class OutcomeCommitter:
             self._failures.log(account(job.task, job.change(), None))
 
     def _look_again(self, refused: list[Job]) -> list[Job]:
-        """An order came in between, or it was told before, or it is no longer ours; those that are
-        over.
+        """Look again at those that were refused: an order came in between, or it was committed
+        before, or it is no longer ours. Return those that are over.
         """
         over: list[Job] = []
         try:
@@ -157,8 +157,8 @@ class OutcomeCommitter:
         return over
 
     def _find_committed(self, refused: Sequence[Job], current: Sequence[Task | None]) -> set[Job]:
-        """Those whose ends the store has. A part of it may have taken them, and its replicas may
-        not: so they are told once more, which is refused, but confirmed.
+        """Return those whose ends the store has. A part of it may have taken them, and its replicas
+        may not: so they are told once more, which is refused, but confirmed.
         """
         committed = {
             job
@@ -172,7 +172,9 @@ class OutcomeCommitter:
         return committed
 
     def _commit_one_by_one(self, ended: list[Job]) -> None:
-        """One of them the store can't keep: tell them one by one, and of that one say so."""
+        """Commit them one by one, since the store can't keep one of them, and say of
+        that one so.
+        """
         for job in ended:
             try:
                 self._store.commit([job.change()])
@@ -182,25 +184,26 @@ class OutcomeCommitter:
 
 
 def _is_held(job: Job, task: Task) -> bool:
-    """As the store sees it, in the hands of the same pool."""
+    """Return whether it runs as the store sees it, in the hands of the same pool."""
     mine = task.worker, task.attempt
     return mine == (job.task.worker, job.task.attempt) and task.state in RUNNING
 
 
 def _is_of_interest(job: Job, now: float) -> bool:
-    """It did not come and go in a moment."""
+    """Return whether it did not come and go in a moment."""
     return job.begun_at is not None and now - job.begun_at >= _UNREMARKABLE_S
 
 
 def _is_start_uncommitted(job: Job) -> bool:
-    """It ran for a while, of which the store, which was away, has not heard."""
+    """Return whether it ran for a while of which the store, which was away, has not heard."""
     ran = (job.ended_at or 0.0) - (job.begun_at or 0.0)
     return job.task.state == "reserved" and ran >= _UNREMARKABLE_S
 
 
 def _end(job: Job, now: float) -> Change:
-    """What becomes of it, and how long ago it ended if the store could not be told at once: in
-    tenths of a second, so that many may be alike."""
+    """Return what becomes of it, and how long ago it ended if the store could not be told at once:
+    in tenths of a second, so that many may be alike.
+    """
     assert job.outcome is not None
     ago = now - (job.ended_at or now)
     ago = round(ago, 1) if ago >= _UNREMARKABLE_S else 0.0

@@ -135,7 +135,7 @@ class ThreadContext(Context):
             self.abort()
 
     def read_stop(self) -> Happening:
-        """How it ended, since it has seen that it must stop."""
+        """Return how it ended, since it has seen that it must stop."""
         match self.why:
             case "cancel":
                 return Stop()
@@ -153,7 +153,7 @@ class ThreadContext(Context):
                 self._log_start += len(self._log.pop(0))
 
     def gather(self) -> Report | None:
-        """What is new since the last call."""
+        """Gather what is new since the last call."""
         if not self.has_news:
             return None
         with self._news:
@@ -174,7 +174,7 @@ class ThreadContext(Context):
         return _StoreCheckpoints(self.record, self._store, send)
 
     def _remaining(self, done: float | None, total: float | None) -> float | None:
-        """From the rate since the first report."""
+        """Estimate the time left, from the rate since the first report."""
         if done is None or total is None:
             return None
         now = time.monotonic()

@@ -36,7 +36,7 @@ to come in a dozen times in each turn, and would wait longer than all else takes
 
 
 def begin(descriptor: int) -> NoReturn:
-    """Until the worker wants it to end, or is gone."""
+    """Run until the worker wants it to end, or is gone."""
     kernel.set_name("stayer-pool")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's to hear
     faulthandler.enable()
@@ -72,8 +72,9 @@ def begin(descriptor: int) -> NoReturn:
 
 
 def _collect_less_often() -> None:
-    """Each short task makes some objects that go with it: looking for cycles among them after every
-    few hundred, and through all that the app has imported, would cost more than running it."""
+    """Collect garbage less often: looking for cycles among them after every few hundred, and
+    through all that the app has imported, would cost more than running it.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
@@ -100,7 +101,7 @@ def _take_lock(path: Path) -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """At once: tasks that still run must not be waited for."""
+    """Leave at once: tasks that still run must not be waited for."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # a task may have closed it
             stream.flush()

@@ -96,7 +96,7 @@ class Pool:
     # For other threads
 
     def receive(self, message: Message) -> None:
-        """The worker says something."""
+        """Take a message from the worker."""
         self._messages.append(message)
         self._wake()
 
@@ -111,7 +111,7 @@ class Pool:
     # The loop
 
     def run(self) -> None:
-        """Until it is told to finish and has nothing more; raises LeaseLost."""
+        """Run until it is told to finish and has nothing more; raises LeaseLost."""
         while not self._is_finished():
             try:
                 self._once()
@@ -175,7 +175,9 @@ class Pool:
                     pass
 
     def _collect_ended(self) -> None:
-        """The last of log, progress and checkpoint come before the end, where there are any."""
+        """Collect those that ended. The last of log, progress and checkpoint come before the end,
+        where there are any.
+        """
         held, delivered = self._held, self._delivered
         while self._ended:
             job = self._ended.popleft()
@@ -186,7 +188,9 @@ class Pool:
                 self._settling.add(job)
 
     def _send_last_news(self, job: Job) -> bool:
-        """Whether the end has to wait until they have arrived."""
+        """Send the last news of a job; return whether its end has to wait until they
+        have arrived.
+        """
         try:
             report = job.context.gather() or Report(id=job.task.id, attempt=job.task.attempt)
             self._send_news(job.context, report, urgent=True)
@@ -197,7 +201,9 @@ class Pool:
         return True
 
     def _check_jobs(self) -> None:
-        """Once a while: news, tasks that have run for a while, tasks that have waited too long."""
+        """Look once a while for news, tasks that have run for a while, tasks that have waited too
+        long.
+        """
         self._check_clock()
         now = time.monotonic()
         if now < self._next_look:
@@ -244,7 +250,7 @@ class Pool:
         self._next_reckoning = now + self._setup.lease
 
     def _room(self) -> int:
-        """How many more to take: what can run at once, and what is done in a moment."""
+        """Return how many more to take: what can run at once, and what is done in a moment."""
         if self._finishing or not self._queues:
             return 0
         now = time.monotonic()
@@ -274,7 +280,7 @@ class Pool:
             self._take_arrived()
 
     def _sleep(self) -> None:
-        """Until there may be work, something has ended, or it is time to look around."""
+        """Sleep until there may be work, something has ended, or it is time to look again."""
         self._hands.fill()
         if self._check_clock():
             return
@@ -322,7 +328,7 @@ class Pool:
         self._hands.take(fresh)
 
     def _is_elsewhere(self, job: Job) -> bool:
-        """It is of a queue in which nobody answers for our lease."""
+        """Return whether it is of a queue in which nobody answers for our lease."""
         return job.task.queue not in self._queues
 
     def _runs_something_elsewhere(self) -> bool:
@@ -337,7 +343,7 @@ class Pool:
         self._confinement = None
 
     def _settle(self, job: Job, happening: Happening) -> None:
-        """It ends without having begun."""
+        """Settle one that ends without having begun."""
         job.outcome = happening
         self._settling.add(job)
 
@@ -346,7 +352,7 @@ class Pool:
             self._settle(job, Interrupt(note))
 
     def _give_up(self, job: Job) -> None:
-        """The store says that it is not ours any more."""
+        """Give up one that the store says is not ours any more."""
         if job.outcome is not None:
             return  # telling it will show
         del self._held[job.key]
@@ -370,7 +376,7 @@ class Pool:
                     self._answer(job, f"stayer: {verb}: not possible, it runs in a thread\n")
 
     def _answer(self, job: Job, text: str) -> None:
-        """To its log, at once: somebody waits for it."""
+        """Write the answer to its log, at once: somebody waits for it."""
         job.context.write_log(text)
         if (report := job.context.gather()) is not None:
             self._send_news(job.context, report, urgent=True)
@@ -390,7 +396,7 @@ class Pool:
         return self._waiter
 
     def _check_clock(self) -> bool:
-        """Whether time has brought something that is to be looked for: then look at it again
+        """Return whether time has brought something that is to be looked for: then look at it again
         afterwards, for a rate may allow more later.
         """
         if time.monotonic() < self._next_due:

@@ -97,19 +97,19 @@ class PoolProcess:
             self.send(protocol.Ping(self._pings))
 
     def silent_for(self, now: float) -> float:
-        """How long it has not answered, in seconds awake. Before it says that it is ready, it is
-        loading its app: that takes what it takes.
+        """Return how long it has not answered, in seconds awake. Before it says that it is ready,
+        it is loading its app: that takes what it takes.
         """
         if self._ready_at is None or self._pings == self._pongs:
             return 0.0
         return now - max(self._asked_at, self._ready_at)
 
     def extend_answer_deadline(self, now: float) -> None:
-        """It can't have answered before now."""
+        """Count the time to answer from now: it can't have answered before."""
         self._asked_at = max(self._asked_at, now)
 
     def at_work_on(self) -> set[tuple[str, int]]:
-        """Which tasks have begun there and not ended: ids and attempts."""
+        """Return which tasks have begun there and not ended: ids and attempts."""
         return read_in_flight(self._begun_file)
 
     def pass_on(self) -> None:
@@ -120,7 +120,9 @@ class PoolProcess:
                 self._unsent.popleft()
 
     def exit_code(self) -> int | None:
-        """That of the pool, 128 + N if a signal ended it, -N if one ended its guard, else None."""
+        """Return the exit code of the pool, 128 + N if a signal ended it, -N if one
+        ended its guard, else None.
+        """
         return self._guard.poll()
 
     def kill(self) -> None:
@@ -128,7 +130,7 @@ class PoolProcess:
         self._guard.send_signal(signal.SIGKILL)
 
     def close(self) -> None:
-        """It has ended."""
+        """Close what belongs to a pool that has ended."""
         self._guard.wait()
         self._link.close()
         self._bell.forget(self._ending)
@@ -153,7 +155,7 @@ class PoolProcess:
 
 
 def is_gone(state: Path) -> bool:
-    """No pool of this state directory lives, whoever started it."""
+    """Return whether no pool of this state directory lives, whoever started it."""
     descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -165,12 +167,12 @@ def is_gone(state: Path) -> bool:
 
 
 def read_begun(state: Path) -> set[tuple[str, int]]:
-    """What the last pool was at when it went."""
+    """Return what the last pool was at when it went."""
     return read_in_flight(state / BEGUN)
 
 
 def forget_begun(state: Path) -> None:
-    """All of that is settled."""
+    """Forget what the last pool was at: all of that is settled."""
     for name in (BEGUN, _EXCUSE_FILE):
         (state / name).unlink(missing_ok=True)
 
@@ -184,7 +186,7 @@ def write_excuse(state: Path, why: str) -> None:
 
 
 def explain_end(state: Path) -> tuple[str, bool]:
-    """The last pool, as far as is known; and whether what it ran may be to blame."""
+    """Say how the last pool ended, as far as is known, and whether what it ran may be to blame."""
     try:
         return (state / _EXCUSE_FILE).read_text(), False
     except OSError:

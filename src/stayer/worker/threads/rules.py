@@ -11,12 +11,14 @@ from stayer.core.refused_tasks import list_some, no_handler, other_queue
 
 
 def handles_of(names: Iterable[str]) -> Handles:
-    """What to reserve. Threads share the environment of their process: no task can have its own."""
+    """Return what to reserve. Threads share the environment of their process: no task can have its
+    own.
+    """
     return Handles(names=tuple(map(patterns.literal, names)), variables=(), threads=True)
 
 
 def refusal(task: Task, handles: Handles, queues: Collection[str]) -> str | None:
-    """Why it can't run in a worker of these queues, whatever the store says."""
+    """Return why it can't run in a worker of these queues, whatever the store says."""
     if task.queue not in queues:
         return other_queue(task)
     if not handles_lane(lane_of(task), handles):

@@ -266,7 +266,7 @@ class ThreadsWorker(BeatingWorker):
             self._heart.beat_now()
 
     def _explain(self, code: int) -> None:
-        """Why the pool is gone, and whether what it ran may have done that."""
+        """Say why the pool is gone, and whether what it ran may have done that."""
         if code == 0:
             self._why, self._charged = "its worker stopped", False
         elif code == LOST_LEASE:
@@ -297,7 +297,7 @@ class ThreadsWorker(BeatingWorker):
             self._send_description()
 
     def _take_back(self) -> None:
-        """What the pool held when it ended, or the one of the worker before, goes to others."""
+        """Give to others what the pool held when it ended, or the one of the worker before."""
         if self._took_back or self._pool is not None or self._lease_lost or self._heart is None:
             return
         if is_gone(self._state.path):
@@ -437,7 +437,7 @@ class _TaskChanged(Exception):
 
 
 def _as_many_as_fit(news: list[protocol.News]) -> list[protocol.News]:
-    """The first of them, for one beat; one in any case."""
+    """Return the first of them, for one beat; one in any case."""
     room = BEAT_LIMIT_BYTES
     for number, each in enumerate(news):
         room -= weight(each.report)
@@ -447,14 +447,16 @@ def _as_many_as_fit(news: list[protocol.News]) -> list[protocol.News]:
 
 
 def _make_lost(task: Task, why: str, ago: float) -> list[Change]:
-    """It had begun, though the store may not know; that nothing of it is left, we do."""
+    """Make the changes for one that was lost: it had begun, though the store may not know; nothing
+    of it is left.
+    """
     if task.cancel_wanted:
         return [decide(task, Stop(), ago)]
     return _make_ended(task, WorkerLost(why), ago)
 
 
 def _make_ended(task: Task, happening: Happening, ago: float) -> list[Change]:
-    """The end of what had begun, though the store may not know that either."""
+    """Make the changes that end what had begun, though the store may not know that either."""
     if task.state == "started":
         return [decide(task, happening, ago)]
     started = replace(task, state="started")
