@@ -50,6 +50,8 @@ async def call_async(app: ThreadApp, context: ThreadContext) -> Happening:
 def _returned(context: ThreadContext, value: Value) -> Happening:
     if context.noticed:
         return context.stopped()
+    if value is None:
+        value = context.result
     try:
         codec.pack(value, "the result", codec.RESULT_LIMIT)
     except BadInput as error:
