@@ -15,12 +15,12 @@ import pytest
 
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Done, Stop
-from stayer.core.model import EVERYTHING, Order, Orders, Task, Worker
+from stayer.core.model import EVERYTHING, Order, Orders, Task, Value, Worker
 from stayer.core.submit.checks import new_task
 from stayer.store import Store, Waiter
 from stayer.stores import open_store
 from stayer.worker.threads import protocol
-from stayer.worker.threads.call import ThreadApp
+from stayer.worker.threads.call import ThreadApp, call
 from stayer.worker.threads.context import ThreadContext
 from stayer.worker.threads.executor import Executor, Job
 from stayer.worker.threads.in_flight import InFlightFile
@@ -125,6 +125,19 @@ def test_tasks_that_are_not_short_get_all_threads(store: Store, begun: Path) -> 
 
     until(all_are_at_it)
     crew.check()
+
+
+@pytest.mark.parametrize(("returned", "result"), [(None, {"loss": 0.5}), (7, 7)])
+def test_what_a_function_returns_comes_after_the_result_it_set(
+    store: Store, returned: object, result: object
+) -> None:
+    class Setter:
+        def call(self, task: ThreadContext) -> object:
+            task.set_result({"loss": 0.5})
+            return returned
+
+    context = ThreadContext(Task("t", "q"), store, lambda *_: None)
+    assert call(cast(ThreadApp, Setter()), context) == Done(cast(Value, result))
 
 
 def test_a_pool_that_has_nothing_else_to_do_uses_all_threads(store: Store, begun: Path) -> None:

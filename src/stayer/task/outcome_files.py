@@ -13,6 +13,7 @@ from stayer.core import codec
 from stayer.core.errors import BadInput, GiveUp, Retry, Snooze, TooLarge
 from stayer.task import atomic_files
 from stayer.task.context import Context
+from stayer.task.results import encode_result
 
 FAILED = 1
 
@@ -33,7 +34,7 @@ _SHOWN_VALUE_LIMIT = 10_000
 def complete(context: Context, value: object) -> int:
     """Write the result; the exit code. One that can't be stored is a failure, but is kept."""
     try:
-        data = _encode_result(value)
+        data = encode_result(value)
     except BadInput as error:
         return fail(context, error, keep(context, value, error))
     if data is not None:
@@ -116,24 +117,6 @@ def write_failure(
 
     with contextlib.suppress(OSError):
         atomic_files.replace(str(context.folder / "error"), json.dumps(content).encode())
-
-
-def _encode_result(value: object) -> bytes | None:
-    """The result as the worker reads it: JSON, or bytes that are none. Raises BadInput."""
-    codec.pack(value, "the result", codec.RESULT_LIMIT)  # type: ignore[arg-type]  # it complains
-    if value is None:
-        return None
-    if not isinstance(value, bytes | bytearray | memoryview):
-        return codec.encode(value).encode()  # type: ignore[arg-type]
-    data = bytes(value)
-    try:
-        codec.parse(data, "the result")
-    except BadInput:
-        if data:
-            return data
-    import base64
-
-    return codec.encode({"base64": base64.b64encode(data).decode()}).encode()
 
 
 def _encode_refused(value: object, error: BadInput) -> bytes:

@@ -50,6 +50,8 @@ async def call_async(app: ThreadApp, context: ThreadContext) -> Happening:
 def _read_return(context: ThreadContext, value: Value) -> Happening:
     if context.stop_noticed:
         return context.read_stop()
+    if value is None:
+        value = context.result
     try:
         codec.pack(value, "the result", codec.RESULT_LIMIT)
     except BadInput as error:

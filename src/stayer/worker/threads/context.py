@@ -14,8 +14,9 @@ from contextvars import Token
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
+from stayer.core import codec
 from stayer.core.lifecycle import Fail, Happening, Interrupt, Stop
-from stayer.core.model import Fault, LogPiece, Progress, Report, Task
+from stayer.core.model import Fault, LogPiece, Progress, Report, Task, Value
 from stayer.service import upstream_results
 from stayer.store import LOG_TAIL, Store
 from stayer.task.checkpoints import Checkpoints
@@ -40,6 +41,8 @@ class ThreadContext(Context):
     has_news = False
     last_news = 0
     """The number of the last news that was told."""
+    result: Value = None
+    """What `set_result` was given."""
     _cancelled = False
     _stop_by = None
     _progress: Progress | None = None
@@ -109,6 +112,11 @@ class ThreadContext(Context):
             self._last = Progress(amount, whole, short(message), remaining=remaining)
             self._progress = self._last
             self.has_news = True
+
+    def set_result(self, value: object) -> None:
+        """Set the result of the task; what its function returns comes last, unless that is None."""
+        codec.pack(value, "the result", codec.RESULT_LIMIT)  # type: ignore[arg-type]
+        self.result = value  # type: ignore[assignment]
 
     @property
     def cancelled(self) -> bool:
