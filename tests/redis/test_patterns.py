@@ -13,7 +13,7 @@ from stayer.stores.redis.pack.handles import pack_handles
 from tests.contract.builders import ids, new, register, submit, take
 
 _LIBRARY = scripts.FOLDER / "lib" / "patterns.lua"
-_ASK = "\nreturn handled(ARGV[1], cmsgpack.unpack(ARGV[2])) and 1 or 0"
+_ASK = "\nreturn handles_lane(ARGV[1], cmsgpack.unpack(ARGV[2])) and 1 or 0"
 
 patterns = st.text("ab./-*?[]!é^%", max_size=8)
 words = st.text("abc./-]!éç☃😀^%", max_size=6)
