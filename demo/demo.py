@@ -54,7 +54,7 @@ def play(stage: Stage) -> None:
     stage.title("Submit three commands. An id is accepted once")
     encode, train, second = (stage.id(name) for name in ("encode-1", "train-1", "encode-2"))
     stage.add(encode, "./encode.sh", "a.mov", "60")
-    stage.add(train, "python", "train.py", "24")
+    stage.add(train, "python", "train.py", "30")
     stage.add(second, "./encode.sh", "b.mov", "40")
     stage.add(second, "./encode.sh", "b.mov", "40")
 
@@ -67,13 +67,14 @@ def play(stage: Stage) -> None:
     before = stage.done(encode)
     stage.kill_worker()
     stage.start_worker("node-1")
-    stage.until(lambda: stage.done(encode) > before + 5)
+    stage.until(lambda: stage.has_ended(encode) or stage.done(encode) > before)
     stage.stayer("ls", "-q", QUEUE)
 
     stage.title("Now all of node-1 dies: worker, keepers and tasks. node-2 waits for the lease")
     stage.kill_node("node-1")
     stage.start_worker("node-2")
-    stage.until(lambda: stage.task(train).attempt == 2 and stage.done(train) > 0)
+    stage.until(lambda: stage.has_ended(train) or stage.task(train).attempt == 2)
+    stage.until(lambda: stage.has_ended(train) or "loss" in stage.log(train))
     stage.say(f"{train} went on from its checkpoint:")
     stage.stayer("log", train)
 
@@ -139,6 +140,14 @@ class Stage:
         """How far a task is."""
         progress = self.task(id).progress
         return (progress and progress.done) or 0
+
+    def has_ended(self, id: str) -> bool:
+        return self.task(id).finished_at is not None
+
+    def log(self, id: str) -> str:
+        """What the last attempt of a task has written, as far as the store has it."""
+        command = self._command("log", id)
+        return subprocess.check_output(command, env=self._environment, text=True)
 
     def until(self, condition: Callable[[], bool]) -> None:
         while not condition():
