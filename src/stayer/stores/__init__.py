@@ -55,7 +55,7 @@ def open_store(url: str, clock: Clock | None = None, token: str | None = None) -
 
 
 def _built_in(scheme: str) -> ModuleType:
-    """Import the store of a scheme; raise BadConfig, naming the extra, if its driver is missing."""
+    """Import the store of a scheme. Raises BadConfig, naming the extra, if a driver is missing."""
     try:
         return import_module(_BUILT_IN[scheme])
     except ModuleNotFoundError as error:
