@@ -13,7 +13,7 @@ back to `pending`, if nobody has touched it since.
 from __future__ import annotations
 
 from math import inf
-from typing import Literal, TypeAlias, TypedDict, Unpack, assert_never
+from typing import Literal, TypeAlias, TypedDict, assert_never
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -269,7 +269,7 @@ def _decide(task: Task, happening: Happening) -> Change:
             to = _ready(task)
             return _change(task, to, near=near if to == "pending" else None)
         case UpstreamFailed():
-            return _forsake(task, happening)
+            return _after_failed_upstream(task, happening)
         case Due():
             return _change(task, "pending")
         case Reserve():
@@ -277,28 +277,22 @@ def _decide(task: Task, happening: Happening) -> Change:
                 f"task {task.id} is {task.state}: only Store.reserve gives it to a worker"
             )
         case Start(pid=pid):
-            return _change(task, "started", pid=pid)
+            return _change(task, "started", {"pid": pid})
         case Fail():
             return _fail(task, happening)
         case Interrupt(note=note):
             # An attempt that never began says nothing about those that were lost before it.
             began = task.state == "started"
-            return _hand_back(task, "interrupted", note, losses=0 if began else UNSET)
+            return _hand_back(task, "interrupted", note, {"losses": 0} if began else {})
         case WorkerLost(note=note):
             return _lose(task, note)
         case Snooze(delay=delay, note=note):
             if task.cancel_wanted:
                 return _finish_cancelled(task)
-            losses = 0 if note is None else UNSET
-            return _change(
-                task,
-                "scheduled",
-                ending="snoozed",
-                delay=delay,
-                losses=losses,
-                orders=(),
-                note=note,
-            )
+            sets: _Sets = {"orders": ()}
+            if note is None:
+                sets["losses"] = 0
+            return _change(task, "scheduled", sets, ending="snoozed", delay=delay, note=note)
         case Stop():
             return _finish_cancelled(task)
         case Expire():
@@ -316,35 +310,41 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Retry():
             return _retry(task, happening)
         case WaitAgain(waits=waits, held=held):
-            return _change(task, "waiting", word="waits again", order=True, waits=waits, held=held)
+            return _change(
+                task, "waiting", {"held": held}, word="waits again", order=True, waits=waits
+            )
         case Hold():
-            return _change(task, task.state, word="held", order=True, held=True)
+            return _change(task, task.state, {"held": True}, word="held", order=True)
         case Release():
-            return _change(task, task.state, word="released", order=True, held=False)
+            return _change(task, task.state, {"held": False}, word="released", order=True)
         case _:
             assert_never(happening)
 
 
 class _Sets(TypedDict, total=False):
-    """The fields of a task that a happening may set; UNSET: as if it were not named."""
+    """The fields of a task that a happening may set."""
 
     held: bool
     pid: int | None
     error: Fault | None
     failures: int
     interruptions: int
-    losses: int | UnsetType
-    priority: int | UnsetType
-    policy: Policy | UnsetType
+    losses: int
+    priority: int
+    policy: Policy
     orders: tuple[Order, ...]
-    notify: tuple[str, ...] | UnsetType
+    notify: tuple[str, ...]
     fingerprint: str
     returned_from: str
+
+
+_NOTHING: _Sets = {}
 
 
 def _change(
     task: Task,
     to: State,
+    sets: _Sets = _NOTHING,
     *,
     word: str | None = None,
     note: str | None = None,
@@ -355,7 +355,6 @@ def _change(
     order: bool = False,
     from_start: bool = False,
     result: Value | UnsetType = UNSET,
-    **sets: Unpack[_Sets],
 ) -> Change:
     """Make the change of a task as it is now. `order`: it takes the next number, so that whoever
     read the task before must read it again; the rest is as in `effects.effect`.
@@ -372,7 +371,7 @@ def _change(
         effect=effects.effect(
             task.state,
             to,
-            {field: value for field, value in sets.items() if value is not UNSET},
+            sets,
             word=word,
             note=note,
             ending=ending,
@@ -404,67 +403,58 @@ def _ready(task: Task) -> State:
     return "pending" if task.eta is None else "scheduled"
 
 
-def _forsake(task: Task, forsake: UpstreamFailed) -> Change:
-    to: State = _ready(task) if forsake.last else "waiting"
+def _after_failed_upstream(task: Task, failed: UpstreamFailed) -> Change:
+    to: State = _ready(task) if failed.last else "waiting"
     match task.policy.when_failed:
         case "cancel":
-            fault = Fault("Forsaken", f"it was to run after {forsake.upstream}")
-            return _finish_cancelled(task, error=fault)
+            fault = Fault("Forsaken", f"it was to run after {failed.upstream}")
+            return _finish_cancelled(task, {"error": fault})
         case "hold":
-            return _change(task, to, word="held", note=forsake.upstream, held=True)
+            return _change(task, to, {"held": True}, word="held", note=failed.upstream)
         case "run":
             return _change(task, to)
         case _ as never:
             assert_never(never)
 
 
-def _finish(task: Task, to: State, ending: Ending, **sets: Unpack[_Sets]) -> Change:
-    sets["orders"] = ()
-    return _change(task, to, ending=ending, **sets)
-
-
-def _finish_failed(task: Task, ending: Ending, fault: Fault, **sets: Unpack[_Sets]) -> Change:
+def _finish_failed(task: Task, ending: Ending, fault: Fault, sets: _Sets = _NOTHING) -> Change:
     # Scripts of stores let tasks expire too, and know no kinds.
     runs = task.program if ending == "expired" else task.kind
-    sets["error"], sets["fingerprint"] = fault, fingerprint(runs, ending, fault)
-    return _finish(task, "failed", ending, **sets)
+    mark = fingerprint(runs, ending, fault)
+    fields: _Sets = {**sets, "orders": (), "error": fault, "fingerprint": mark}
+    return _change(task, "failed", fields, ending=ending)
 
 
-def _finish_cancelled(task: Task, **sets: Unpack[_Sets]) -> Change:
-    return _finish(task, "cancelled", "cancelled", **sets)
+def _finish_cancelled(task: Task, sets: _Sets = _NOTHING) -> Change:
+    return _change(task, "cancelled", {**sets, "orders": ()}, ending="cancelled")
 
 
 def _fail(task: Task, fail: Fail) -> Change:
     if task.cancel_wanted:
-        return _finish_cancelled(task, error=fail.error)
+        return _finish_cancelled(task, {"error": fail.error})
     failures = task.failures + 1
     policy = task.policy
     if not fail.final and retries.is_retry_allowed(policy, failures, fail.ending, fail.error):
         wait = retries.wait(policy, failures, task.id) if fail.after is None else fail.after
-        climbed = retries.raise_limits(policy, fail.ending)
-        return _change(
-            task,
-            "scheduled" if wait > 0 else "pending",
-            ending=fail.ending,
-            error=fail.error,
-            failures=failures,
-            losses=0,
-            orders=(),
-            delay=wait if wait > 0 else None,
-            policy=UNSET if climbed == policy else climbed,
-        )
-    return _finish_failed(task, fail.ending, fail.error, failures=failures)
+        sets: _Sets = {"error": fail.error, "failures": failures, "losses": 0, "orders": ()}
+        raised = retries.raise_limits(policy, fail.ending)
+        if raised != policy:
+            sets["policy"] = raised
+        if wait > 0:
+            return _change(task, "scheduled", sets, ending=fail.ending, delay=wait)
+        return _change(task, "pending", sets, ending=fail.ending, delay=None)
+    return _finish_failed(task, fail.ending, fail.error, {"failures": failures})
 
 
-def _hand_back(task: Task, ending: Ending, note: str | None, **sets: Unpack[_Sets]) -> Change:
+def _hand_back(task: Task, ending: Ending, note: str | None, sets: _Sets) -> Change:
     """Back to its old place in the queue, free of charge; held there if it was to stand still."""
     if task.cancel_wanted:
         return _finish_cancelled(task)
+    fields: _Sets = {**sets, "interruptions": task.interruptions + 1, "orders": ()}
     if _is_to_pause(task):
-        sets["held"] = True
+        fields["held"] = True
         note = f"{note}; held, for it was paused" if note else "held, for it was paused"
-    sets["interruptions"], sets["orders"] = task.interruptions + 1, ()
-    return _change(task, "pending", ending=ending, note=note, **sets)
+    return _change(task, "pending", fields, ending=ending, note=note)
 
 
 def _is_to_pause(task: Task) -> bool:
@@ -476,7 +466,7 @@ def _is_to_pause(task: Task) -> bool:
 def _lose(task: Task, note: str | None) -> Change:
     if task.cancel_wanted:
         unproven = Fault("Unproven", "node lost: its process may have run on for a while")
-        return _finish_cancelled(task, error=unproven)
+        return _finish_cancelled(task, {"error": unproven})
     # Only an attempt that had started can be what kills its workers; news of progress or a
     # checkpoint sets the count back to 0 (Store.beat).
     started = task.state == "started"
@@ -487,31 +477,33 @@ def _lose(task: Task, note: str | None) -> Change:
             f"its worker died {losses} times in a row while it ran, with no progress or checkpoint "
             "in between: set aside. Look into what it does to its node, then retry it.",
         )
-        change = _finish_failed(task, "lost", fault, losses=losses)
+        change = _finish_failed(task, "lost", fault, {"losses": losses})
     else:  # a late `done` of this very attempt is still welcome
         mine = f"{task.worker} {task.attempt}"
-        change = _hand_back(task, "lost", note, losses=losses, returned_from=mine)
+        change = _hand_back(task, "lost", note, {"losses": losses, "returned_from": mine})
     return replace(change, losses_before=task.losses)
 
 
-def _ask(task: Task, verb: Verb, arguments: dict[str, JSON], **sets: Unpack[_Sets]) -> Change:
+def _ask(task: Task, verb: Verb, arguments: dict[str, JSON], sets: _Sets = _NOTHING) -> Change:
     order = Order(task.last_order + 1, verb, arguments)
     text = ", ".join(
         f"{value}" if name == verb else f"{name} {value}" for name, value in arguments.items()
     )
-    sets["orders"] = (*task.orders, order)
-    return _change(task, task.state, word=verb, note=text, order=True, **sets)
+    fields: _Sets = {**sets, "orders": (*task.orders, order)}
+    return _change(task, task.state, fields, word=verb, note=text, order=True)
 
 
 def _set(task: Task, wanted: Set) -> Change:
-    becomes: _Sets = {
-        "priority": wanted.priority,
-        "policy": wanted.policy,
-        "notify": wanted.notify,
-    }
+    becomes: _Sets = {}
+    if wanted.priority is not UNSET:
+        becomes["priority"] = wanted.priority
+    if wanted.policy is not UNSET:
+        becomes["policy"] = wanted.policy
+    if wanted.notify is not UNSET:
+        becomes["notify"] = wanted.notify
     if wanted.limits and task.state in RUNNING:
-        return _ask(task, "set", wanted.limits, **becomes)
-    return _change(task, task.state, word="set", order=True, **becomes)
+        return _ask(task, "set", wanted.limits, becomes)
+    return _change(task, task.state, becomes, word="set", order=True)
 
 
 def _retry(task: Task, retry: Retry) -> Change:
@@ -522,12 +514,9 @@ def _retry(task: Task, retry: Retry) -> Change:
     return _change(
         task,
         "waiting" if retry.waits else ready,
+        {"error": None, "failures": 0, "interruptions": 0, "losses": 0},
         waits=retry.waits or UNSET,
         result=None,
-        error=None,
-        failures=0,
-        interruptions=0,
-        losses=0,
         delay=UNSET if retry.keeps_eta else None,
         order=True,
         from_start=retry.from_start,

@@ -26,7 +26,7 @@ _WAITS = tuple(
     name for name, field in _FIELDS.items() if field.kind == "seconds" and name not in _AMOUNTS
 )
 _FACTORS = tuple(name for name, field in _FIELDS.items() if field.kind == "number")
-_LISTS = tuple(name for name, field in _FIELDS.items() if field.kind == "words")
+_LISTS = frozenset(name for name, field in _FIELDS.items() if field.kind == "words")
 _WORDS = tuple(name for name, field in _FIELDS.items() if field.kind == "text" and name != "near")
 
 
@@ -34,9 +34,11 @@ def check_policy(**options: Any) -> Policy:
     """Make a policy that makes sense, or raise BadInput that says what to fix. None means the
     default.
     """
-    fields = {name: value for name, value in options.items() if value is not None}
-    for name in _LISTS:
-        if name in fields:
+    fields = options
+    if None in options.values():
+        fields = {name: value for name, value in options.items() if value is not None}
+    if not fields.keys().isdisjoint(_LISTS):
+        for name in _LISTS & fields.keys():
             fields[name] = _patterns(name, fields[name])
     try:
         return _make_policy(**fields)
