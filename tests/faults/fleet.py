@@ -19,6 +19,7 @@ from stayer.core.model import FINISHED, Task
 from stayer.core.submit.checks import new_task
 from stayer.store import Store
 from stayer.stores import open_store
+from tests.quick_popen import QuickPopen
 from tests.reachable import stayer_for
 
 TASK_USER = os.environ.get("STAYER_TEST_TASK_USER") if os.geteuid() == 0 else None
@@ -94,7 +95,7 @@ class Fleet:
         if self.task_user and "--task-user" not in options:
             options += ("--task-user", self.task_user)
         with open(self.folder / f"{name}.log", "ab") as log:
-            process = subprocess.Popen(
+            process: subprocess.Popen[bytes] = QuickPopen(
                 [
                     self.python, "-m", "stayer", "worker", "--store", self.url,
                     "--state-dir", str(self.folder / name), "--allow-commands",
