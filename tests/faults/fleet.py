@@ -80,6 +80,8 @@ class Fleet:
         self.store: Store = open_store(self.url)
         self.store.setup()
         self.workers: list[subprocess.Popen[bytes]] = []
+        self._read_stamps: dict[str, tuple[int, dict[int, list[float]]]] = {}
+        """By task, how far its stamps were read, and what they were."""
 
     def worker(
         self,
@@ -155,14 +157,17 @@ class Fleet:
         return self.folder / f"{id}.stamps"
 
     def read_stamps(self, id: str) -> dict[int, list[float]]:
-        """Moments by attempt."""
-        found: dict[int, list[float]] = {}
-        with suppress(FileNotFoundError):
+        """Moments by attempt. Reads on where the last look ended."""
+        offset, found = self._read_stamps.get(id, (0, {}))
+        with suppress(FileNotFoundError), open(self.stamps(id), "rb") as file:
+            file.seek(offset)
             # The last one may be half there: a write of another process is not one step.
-            for line in self.stamps(id).read_text().split("\n")[:-1]:
+            new, newline, _ = file.read().rpartition(b"\n")
+            for line in new.splitlines():
                 attempt, moment = line.split()
                 found.setdefault(int(attempt), []).append(float(moment))
-        return found
+            self._read_stamps[id] = (offset + len(new + newline), found)
+        return {attempt: list(moments) for attempt, moments in found.items()}
 
     def assert_no_overlap(self, id: str) -> None:
         """No attempt began before the last sign of life of the one before."""
