@@ -103,7 +103,9 @@ class Tabs:
 @contextmanager
 def logged_in(browser: Browser, url: str, token: str, **options: Any) -> Iterator[Tabs]:
     """Log in, and see at the end that nothing was wrong."""
-    context = browser.new_context(**{"viewport": DESK, "color_scheme": "dark", "reduced_motion": "reduce", **options})
+    context = browser.new_context(
+        **{"viewport": DESK, "color_scheme": "dark", "reduced_motion": "reduce", **options}
+    )
     tabs = Tabs(context, url)
     answer = context.request.post(f"{url}/v1/session", data={"token": token})
     assert answer.ok, answer.text()
