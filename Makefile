@@ -17,6 +17,10 @@ FAULTS := $(filter-out $(addprefix %test_,$(addsuffix .py, app_of_task_user task
     other_store shield thread_harm thread_outcomes threads cluster cluster_away cluster_deaf)), \
     $(wildcard tests/faults/test_*.py))
 
+# Set in many containers. Without compiled modules each process compiles all that it imports: a
+# worker then starts three times as slowly, and the tests start thousands of processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-long test-rounds check bench docs pictures release-check lock format clean moved
 .DELETE_ON_ERROR:

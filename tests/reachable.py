@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from importlib import metadata
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -58,20 +59,28 @@ def _copy() -> Path:
     """A folder with Stayer and what it needs."""
     folder = Path(tempfile.mkdtemp(prefix="stayer-reachable-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    source = Path(stayer.__file__).parent
-    shutil.copytree(source, folder / "stayer", ignore=shutil.ignore_patterns("__pycache__"))
+    # With compiled modules, and the times of their sources, by which they are known to be good: who
+    # can't write here would compile all of them at each start.
+    shutil.copytree(Path(stayer.__file__).parent, folder / "stayer")
     for name in _needed("stayer", set()) - {"stayer"}:
         found = metadata.distribution(name)
         for file in found.files or ():
             if ".." not in file.parts and "__pycache__" not in file.parts:
-                target = folder / file
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(str(found.locate_file(file)), target)
+                _copy_file(Path(str(found.locate_file(file))), folder / file)
     # Needed before 3.11.3, but not installed for the version that runs the tests.
     (folder / "async_timeout.py").write_text("from asyncio import timeout\n")
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     return folder
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    """With its compiled module, if it has one."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(source, target)
+    if source.suffix == ".py" and (compiled := Path(cache_from_source(str(source)))).exists():
+        (target.parent / "__pycache__").mkdir(exist_ok=True)
+        shutil.copy2(compiled, target.parent / "__pycache__")
 
 
 def _needed(name: str, known: set[str]) -> set[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from stayer.cli.main import cli
+from tests.quick_popen import QuickPopen
 
 
 @dataclass
@@ -83,7 +84,7 @@ class Apart:
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
         }
-        return subprocess.Popen(
+        return QuickPopen(
             [*before, sys.executable, "-m", "stayer", *arguments],
             env=environment,
             cwd=self.folder,

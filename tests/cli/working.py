@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from tests.faults.fleet import Fleet
+from tests.quick_popen import QuickPopen
 
 
 class Site(Fleet):
@@ -16,7 +17,7 @@ class Site(Fleet):
     ) -> subprocess.Popen[bytes]:
         """Start a worker on the state directory of that name; ended with the others."""
         with open(self.folder / f"{name}.log", "ab") as log:
-            process = subprocess.Popen(
+            process: subprocess.Popen[bytes] = QuickPopen(
                 [
                     sys.executable, "-m", "stayer", verb, "--store", self.url,
                     "--state-dir", str(self.folder / name), "--lease", "2s", *options,

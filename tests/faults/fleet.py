@@ -19,6 +19,7 @@ from stayer.core.model import FINISHED, Task
 from stayer.core.submit.checks import new_task
 from stayer.store import Store
 from stayer.stores import open_store
+from tests.quick_popen import QuickPopen
 from tests.reachable import stayer_for
 
 TASK_USER = os.environ.get("STAYER_TEST_TASK_USER") if os.geteuid() == 0 else None
@@ -79,6 +80,8 @@ class Fleet:
         self.store: Store = open_store(self.url)
         self.store.setup()
         self.workers: list[subprocess.Popen[bytes]] = []
+        self._read_stamps: dict[str, tuple[int, dict[int, list[float]]]] = {}
+        """By task, how far its stamps were read, and what they were."""
 
     def worker(
         self,
@@ -94,7 +97,7 @@ class Fleet:
         if self.task_user and "--task-user" not in options:
             options += ("--task-user", self.task_user)
         with open(self.folder / f"{name}.log", "ab") as log:
-            process = subprocess.Popen(
+            process: subprocess.Popen[bytes] = QuickPopen(
                 [
                     self.python, "-m", "stayer", "worker", "--store", self.url,
                     "--state-dir", str(self.folder / name), "--allow-commands",
@@ -154,14 +157,17 @@ class Fleet:
         return self.folder / f"{id}.stamps"
 
     def read_stamps(self, id: str) -> dict[int, list[float]]:
-        """Moments by attempt."""
-        found: dict[int, list[float]] = {}
-        with suppress(FileNotFoundError):
+        """Moments by attempt. Reads on where the last look ended."""
+        offset, found = self._read_stamps.get(id, (0, {}))
+        with suppress(FileNotFoundError), open(self.stamps(id), "rb") as file:
+            file.seek(offset)
             # The last one may be half there: a write of another process is not one step.
-            for line in self.stamps(id).read_text().split("\n")[:-1]:
+            new, newline, _ = file.read().rpartition(b"\n")
+            for line in new.splitlines():
                 attempt, moment = line.split()
                 found.setdefault(int(attempt), []).append(float(moment))
-        return found
+            self._read_stamps[id] = (offset + len(new + newline), found)
+        return {attempt: list(moments) for attempt, moments in found.items()}
 
     def assert_no_overlap(self, id: str) -> None:
         """No attempt began before the last sign of life of the one before."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from stayer.core.model import Task
 from stayer.core.submit.checks import new_task
 from tests.faults.fleet import Fleet
+from tests.quick_popen import QuickPopen
 
 APP = '''
 import asyncio, ctypes, os, signal, sys, threading, time
@@ -170,7 +171,7 @@ class PoolFleet(Fleet):
     ) -> int:
         """Start a worker on the state directory of that name; its pid."""
         with open(self.log_of(name), "ab") as log:
-            process = subprocess.Popen(
+            process: subprocess.Popen[bytes] = QuickPopen(
                 [
                     sys.executable, "-m", "stayer", "worker", "--store", self.url, "--app", "jobs",
                     "--threads", str(threads), "--state-dir", str(self.folder / name),

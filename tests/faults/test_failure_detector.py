@@ -69,6 +69,7 @@ def test_the_task_of_a_dead_worker_goes_to_the_next_that_comes(fleet: Fleet) -> 
     try:
         worker = fleet.worker(lease=2.0)
         fleet.stamper("a")
+        fleet.until_state("a", "started")
         fleet.until_stamped("a")
         [known] = fleet.store.workers()  # the server is none
         assert known.pid == worker

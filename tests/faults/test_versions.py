@@ -26,7 +26,7 @@ def other_version(tmp_path: Path) -> Path:
     """Code whose keepers say less in some places than ours do, and more in others."""
     folder = tmp_path / "other"
     ours = Path(stayer.__file__).parent
-    shutil.copytree(ours, folder / "stayer", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ours, folder / "stayer")
     keeper = folder / "stayer" / "keeper" / "keeper.py"
     text = keeper.read_text()
     for said, otherwise in (
@@ -210,7 +210,7 @@ def upgrade(code: Path) -> None:
     """Put our code in the place of another while a worker of that one runs, as pip does."""
     (code / "stayer").rename(code / "before")
     ours = Path(stayer.__file__).parent
-    shutil.copytree(ours, code / "stayer", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ours, code / "stayer")
 
 
 @pytest.fixture

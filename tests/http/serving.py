@@ -20,6 +20,7 @@ from stayer.http.service import Settings
 from stayer.http.tokens import ROLES, Access, Role
 from stayer.stores import open_store
 from tests.contract.builders import PATIENCE
+from tests.quick_popen import QuickPopen
 
 
 @dataclass
@@ -182,7 +183,7 @@ class Process:
         self.log = folder / "serve.log"
         limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh"] if descriptors else []
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
+            self.process = QuickPopen(
                 [
                     *limited,
                     sys.executable, "-m", "stayer", "serve", "--store", url, "--port", str(port),

@@ -17,6 +17,7 @@ from tests.servers.finding import browser_binary
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-features=SpareRendererForSitePerProcess", "--renderer-process-limit=1",
 ]  # fmt: skip
 PAGES = ("now", "tasks", "flows", "queues", "schedules", "nodes", "failures", "timeline")
 SHOWS = {
@@ -102,7 +103,9 @@ class Tabs:
 @contextmanager
 def logged_in(browser: Browser, url: str, token: str, **options: Any) -> Iterator[Tabs]:
     """Log in, and see at the end that nothing was wrong."""
-    context = browser.new_context(**{"viewport": DESK, "color_scheme": "dark", **options})
+    context = browser.new_context(
+        **{"viewport": DESK, "color_scheme": "dark", "reduced_motion": "reduce", **options}
+    )
     tabs = Tabs(context, url)
     answer = context.request.post(f"{url}/v1/session", data={"token": token})
     assert answer.ok, answer.text()

@@ -11,6 +11,7 @@ from pathlib import Path
 from stayer.core.model import NewTask, Task
 from stayer.service import explain
 from tests.faults.fleet import Fleet, until
+from tests.quick_popen import QuickPopen
 
 
 class Ruled(Fleet):
@@ -20,7 +21,7 @@ class Ruled(Fleet):
         self, *options: str, name: str = "one", lease: str = "30s", **variables: str
     ) -> subprocess.Popen[bytes]:
         with open(self.log_of(name), "ab") as log:
-            process = subprocess.Popen(
+            process: subprocess.Popen[bytes] = QuickPopen(
                 [
                     sys.executable, "-m", "stayer", "worker", "--store", self.url,
                     "--state-dir", str(self.folder / name), "--lease", lease, "--node", name,

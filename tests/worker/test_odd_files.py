@@ -29,7 +29,7 @@ cd "$STAYER_DIR"
 put %s
 cd ..
 [ -n "%s" ] || put %s
-until [ -e %s ]; do sleep 0.05; done
+until [ -e %s ]; do sleep 0.5; done
 exit %d
 """
 TOO_LARGE = {
