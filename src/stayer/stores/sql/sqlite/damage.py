@@ -134,7 +134,8 @@ def find(tx: SqliteTransaction) -> list[Damage]:
     for table in _TABLES:
         for key, cells in _damaged(tx, table):
             found += [
-                Damage(table, _named(key), name, cell.problem) for name, cell in cells.items()
+                Damage(tx.named(table), _named(key), name, cell.problem)
+                for name, cell in cells.items()
             ]
     return found
 
@@ -160,8 +161,9 @@ class Mending:
                        "stayer_damaged) - ?", _KEPT)  # fmt: skip
             for damage in damages:
                 logger.warning(
-                    "set aside in %s, row %s: %s %s (the table stayer_damaged has it as it was)",
+                    "set aside in %s, row %s: %s %s (the table %s has it as it was)",
                     damage.table, damage.row, damage.column, damage.problem,
+                    tx.named("stayer_damaged"),
                 )  # fmt: skip
         else:
             self._not_before = time.monotonic() + _PAUSE
@@ -328,17 +330,18 @@ def _set_aside(tx: SqliteTransaction, table: str, key: Key) -> list[Damage]:
     _, cells = _looked_at(table, columns, rows[0])
     if not cells:
         return []
+    called = tx.named(table)
     for name, cell in cells.items():
         tx.sql(
             'INSERT INTO stayer_damaged (at, "table", "row", "column", problem, value) '
             "VALUES (?, ?, ?, ?, ?, ?)",
-            tx.now, table, _named(key), name, cell.problem, cell.value,
+            tx.now, called, _named(key), name, cell.problem, cell.value,
         )  # fmt: skip
     _write(tx, table, where, values, cells)
     if table == "stayer_tasks":
         names = (column.name for column in columns)
         _end(tx, dict(zip(names, rows[0][1::2], strict=True)), cells)
-    return [Damage(table, _named(key), name, cell.problem) for name, cell in cells.items()]
+    return [Damage(called, _named(key), name, cell.problem) for name, cell in cells.items()]
 
 
 def _write(

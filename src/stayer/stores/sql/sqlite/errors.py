@@ -68,7 +68,7 @@ def _translation(path: str, error: sqlite3.Error, busy: float) -> StoreUnreachab
         return Unreadable(
             f"{path} has something in it that can't be read ({error}): `stayer doctor` says what"
         )
-    if "no such table: stayer_" in str(error) or "no such column" in str(error):
+    if "no such table: " in str(error) or "no such column" in str(error):
         return StoreUnusable(f"{path} has no Stayer tables, or old ones: run `stayer init`")
     return StoreUnusable(f"{path}: {error}")
 

@@ -64,7 +64,7 @@ def _is_outdated(tx: SqliteTransaction) -> bool:
     """Whether the trigger for rows by hand is one of an older Stayer. It is replaced without
     another version of the tables, which an older Stayer would refuse: it need not know.
     """
-    rows = tx.sql("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?", _TRIGGER)
+    rows = tx.sql(f"SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = '{_TRIGGER}'")
     return not rows or _revision(rows[0][0]) < _revision(_trigger())
 
 
@@ -126,8 +126,8 @@ def _version(tx: SqliteTransaction, path: str) -> int:
         version = int(rows[0][0]) if rows else 0
     except ValueError:
         raise StoreUnusable(
-            f"{path}: the version of its tables can't be read: fix it in stayer_meta, or restore "
-            "the file from a backup"
+            f"{path}: the version of its tables can't be read: fix it in "
+            f"{tx.named('stayer_meta')}, or restore the file from a backup"
         ) from None
     if version > VERSION:
         raise StoreUnusable(
