@@ -35,7 +35,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from stayer.stores.sql.notices import COLUMNS as NOTICE_COLUMNS
-from stayer.stores.sql.rows import NEW_COLUMNS, NEW_VALUES, SCHEDULE_COLUMNS, TASK_COLUMNS
+from stayer.stores.sql.rows import (
+    FIELD_COLUMNS,
+    FIELD_VALUES,
+    NEW_COLUMNS,
+    NEW_VALUES,
+    SCHEDULE_COLUMNS,
+    TASK_COLUMNS,
+)
 from stayer.stores.sql.table_names import DEFAULT_PREFIX, with_prefix
 from stayer.stores.sql.transaction import UNCLAIMED, Cell, Composed, Named
 
@@ -49,6 +56,8 @@ _COLUMNS = {
     "new_values": NEW_VALUES,
     "schedule": SCHEDULE_COLUMNS,
     "notice": NOTICE_COLUMNS,
+    "fields": FIELD_COLUMNS,
+    "field_values": FIELD_VALUES,
 }
 _Macro: TypeAlias = Callable[[str], str]
 
@@ -154,7 +163,9 @@ class Statements(dict[Named, str]):
         *own: Path,
         prefix: str = DEFAULT_PREFIX,
     ) -> None:
-        texts = load(_HERE / "statements.sql") | load(_HERE / "notices.sql")
+        texts: dict[str, str] = {}
+        for name in ("statements.sql", "notices.sql", "move.sql"):
+            texts |= load(_HERE / name)
         for path in own:
             texts |= load(path)
         self._dialect = dialect

@@ -16,11 +16,12 @@ _VALID = re.compile(r"[a-z](?:_?[a-z0-9]){0,28}_")
 """What every database takes without quotes, in any case; short enough for the longest name of an
 index to stay under the 63 characters of PostgreSQL.
 """
-_TABLES = (
+TABLES = (
     "meta", "queues", "shares", "tasks", "schedules", "upstreams", "outbox", "notices", "flows",
     "history", "events", "logs", "usage", "checkpoints", "workers", "figures", "purged", "damaged",
     "attempts",
 )  # fmt: skip
+"""What all tables are called behind their prefix; the last one is a view."""
 
 
 def checked_prefix(url: str, prefix: str) -> str:
@@ -32,7 +33,7 @@ def checked_prefix(url: str, prefix: str) -> str:
         )
     if prefix.startswith(("sqlite_", "pg_", "mysql_")):
         raise BadConfig(f"store {url!r}: names that begin so belong to the database: prefix=jobs_")
-    if prefix.endswith(tuple(f"_{table}_" for table in _TABLES)):
+    if prefix.endswith(tuple(f"_{table}_" for table in TABLES)):
         # An index of the store with the shorter prefix may have the name of a table of this one.
         raise BadConfig(
             f"store {url!r}: a prefix can't end like a table of Stayer, because another store's "

@@ -96,6 +96,11 @@ class Database(Protocol):
     def clock(self) -> float:
         """The store's time."""
 
+    def refuse_changes(self, tx: Transaction, message: str | None) -> None:
+        """Make triggers that refuse every change of the tables with this message, which begins with
+        `sealing.PREFIX`, as long as there is a row `seal` in `stayer_meta`; None drops them.
+        """
+
     def read(self) -> AbstractContextManager[Transaction]:
         """One consistent look."""
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 import msgspec
 
 from stayer.config import default_store
-from stayer.core.errors import BadConfig, BadInput, StayerError, StoreUnusable
+from stayer.core.errors import BadConfig, BadInput, StayerError, StoreMoved, StoreUnusable
 from stayer.core.insight.health import Finding
 from stayer.stores.sql.sqlite.damage import Mending
 from stayer.stores.sql.sqlite.database import Database
@@ -86,6 +86,8 @@ _DAMAGED = (
 
 def _may_be_damage(error: Exception) -> bool:
     """Whether it may come from what is in the tables, not from what was asked."""
+    if isinstance(error, StoreMoved):
+        return False
     if isinstance(error, StayerError) and not isinstance(error, Unreadable):
         return isinstance(error.__cause__, ArithmeticError | sqlite3.IntegrityError)
     return isinstance(error, _DAMAGED)

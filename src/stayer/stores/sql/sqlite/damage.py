@@ -23,6 +23,7 @@ from stayer.core.limits import shown
 from stayer.core.model import JSON, QUEUED, Fault, Handles, Kept
 from stayer.core.schedules.model import unpacked_task
 from stayer.stores.sql.journal import Ledger
+from stayer.stores.sql.sealing import lifted
 from stayer.stores.sql.sqlite.database import Database, SqliteTransaction
 
 logger = logging.getLogger("stayer.store")
@@ -156,7 +157,8 @@ class Mending:
         if found:
             with self._database.write() as tx:
                 tx.sql(_MAKE)
-                damages = [damage for place in found for damage in _set_aside(tx, *place)]
+                with lifted(tx):
+                    damages = [damage for place in found for damage in _set_aside(tx, *place)]
                 tx.sql("DELETE FROM stayer_damaged WHERE number <= (SELECT max(number) FROM "
                        "stayer_damaged) - ?", _KEPT)  # fmt: skip
             for damage in damages:

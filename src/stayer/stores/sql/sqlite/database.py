@@ -20,7 +20,7 @@ from stayer.stores.sql.sqlite.lock import WriterLock
 from stayer.stores.sql.sqlite.wake import FileWaiter
 from stayer.stores.sql.sqlite.wal_checkpointer import Carrier
 from stayer.stores.sql.table_names import DEFAULT_PREFIX
-from stayer.stores.sql.transaction import Cell, Named, Row
+from stayer.stores.sql.transaction import Cell, Named, Row, Transaction
 
 BUSY = 10.0
 """How long a writer waits for its turn, in seconds."""
@@ -174,6 +174,16 @@ class Database:
         from stayer.stores.sql.sqlite import schema  # which is written in terms of this
 
         schema.setup(self)
+
+    def refuse_changes(self, tx: Transaction, message: str | None) -> None:
+        """Make the triggers of a sealed store, or drop them."""
+        from stayer.stores.sql.sqlite import seal
+
+        assert isinstance(tx, SqliteTransaction)
+        if message is None:
+            seal.drop_triggers(tx)
+        else:
+            seal.put_triggers(tx, message)
 
     @contextmanager
     def read(self) -> Iterator[SqliteTransaction]:
