@@ -133,7 +133,7 @@ class PurgedCopy(Struct, frozen=True, kw_only=True):
     queue: str
     state: State
     created: float
-    finished_at: float | None
+    finished_at: float
     at: float
 
 

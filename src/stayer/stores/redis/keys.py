@@ -265,7 +265,7 @@ KEYS = {
 }
 
 
-def key(name: str, prefix: str, **parts: str) -> str:
+def key(name: str, prefix: str, /, **parts: str) -> str:
     """The key of this name, for the few places that are not scripts."""
     if "queue" in parts:
         parts["queue"] = tag(parts["queue"])

@@ -170,9 +170,12 @@ def _notices(tx: Transaction, key: Row, limit: int) -> Iterator[Found]:
 
 
 def _purged(tx: Transaction, key: Row, limit: int) -> Iterator[Found]:
-    names = PurgedCopy.__struct_fields__
-    for row in tx.all("dump.purged", *key, limit):
-        yield PurgedCopy(**dict(zip(names, row, strict=True))), (row[0],), 200
+    for id, queue, state, created, finished_at, at in tx.all("dump.purged", *key, limit):
+        copy = PurgedCopy(
+            id=id, queue=queue, state=state, created=created,
+            finished_at=at if finished_at is None else finished_at, at=at,
+        )  # fmt: skip
+        yield copy, (id,), 200
 
 
 def _figures(tx: Transaction, key: Row, limit: int) -> Iterator[Found]:
