@@ -27,7 +27,7 @@ from stayer.core.model import NewTask
 from stayer.core.move.records import Seal
 from stayer.stores.redis import notices, record, schedules, streams, workers
 from stayer.stores.redis.connection.server import Server
-from stayer.stores.redis.keys import KEYS, key
+from stayer.stores.redis.keys import KEYS, escaped, key
 from stayer.stores.redis.strict_numbers import LAST, integer, number
 
 logger = logging.getLogger("stayer.store")
@@ -248,8 +248,7 @@ def _found(server: Server) -> Iterator[_Damage]:
 def keys_below(server: Server, prefix: bytes) -> Iterator[list[bytes]]:
     """The names of all keys below a prefix, in batches."""
     cursor = b"0"
-    pattern = b"".join(b"\\" + bytes([each]) if each in b"*?[]\\" else bytes([each])
-                       for each in prefix) + b":*"  # fmt: skip
+    pattern = escaped(prefix) + b":*"
     while True:
         cursor, names = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_BATCH)
         yield names

@@ -277,6 +277,11 @@ def tag(queue: str) -> str:
     return queue.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 
 
+def escaped(text: bytes) -> bytes:
+    """A pattern that stands for this text alone."""
+    return b"".join(b"\\" + bytes([each]) if each in b"*?[]\\" else bytes([each]) for each in text)
+
+
 def lua_key(name: str, arguments: str) -> str:
     """Write in Lua how the key of this name is put together from what is passed: names, fields and
     texts, so that they can stand where they are used. A function for it would be made anew at each

@@ -37,7 +37,7 @@ from stayer.core.schedules.model import Schedule
 from stayer.store import REMEMBERED
 from stayer.stores.redis import flows, notices, queue_stats, reads, record, schedules
 from stayer.stores.redis.connection.server import Server
-from stayer.stores.redis.keys import key
+from stayer.stores.redis.keys import escaped, key
 from stayer.stores.redis.pack.changes import Arguments
 from stayer.stores.redis.pack.whole_task import packed, unpacked
 from stayer.stores.redis.record import Raw
@@ -45,6 +45,8 @@ from stayer.stores.redis.record import Raw
 MOST = 500
 """How many tasks, flows or notices a batch has at most."""
 _STRETCHES = 500
+_SCANNED = 2000
+"""How many keys are looked at in one step."""
 _ALL = "-"
 """The bound before all members of a sorted set."""
 _encode = msgspec.json.Encoder().encode
@@ -275,10 +277,8 @@ def purged(server: Server, place: Sequence[Any]) -> Batch:
 
 def scanned(server: Server, cursor: str, beginning: bytes) -> tuple[str, list[bytes]]:
     """Some keys that begin so, and where to go on."""
-    pattern = b"".join(
-        b"\\" + bytes([each]) if each in b"*?[]\\" else bytes([each]) for each in beginning
-    )
-    following, found = server.ask("SCAN", cursor, "MATCH", pattern + b"*", "COUNT", 2000)
+    pattern = escaped(beginning) + b"*"
+    following, found = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _SCANNED)
     return following.decode(), list(found)
 
 

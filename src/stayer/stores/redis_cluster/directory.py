@@ -28,14 +28,14 @@ class Directory:
         self._known: set[str] = set()
         self._lessons = 0
 
-    def add(self, queues: Iterable[str]) -> None:
-        """Make sure that whoever lists queues will see these."""
+    def add(self, queues: Iterable[str]) -> bool:
+        """Make sure that whoever lists queues will see these; whether some may be new."""
         if self._lessons != self._nodes.lessons:
             # A node may have been replaced by one that had not heard of all.
             self._known, self._lessons = set(), self._nodes.lessons
         fresh = sorted(set(queues) - self._known)
         if not fresh:
-            return
+            return False
         name = self._key("shards")
         try:
             if self._nodes.enlist("shards", fresh):
@@ -46,6 +46,7 @@ class Directory:
         else:
             self._copy(fresh)
         self._known.update(fresh)
+        return True
 
     def tell_again(self, queues: Sequence[str]) -> None:
         """For a node that may have been replaced: of what is known, so that nobody has to wait."""
