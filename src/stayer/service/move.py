@@ -31,7 +31,6 @@ from stayer.core.move.records import (
     Record,
     Seal,
     Stage,
-    TaskCopy,
 )
 from stayer.store import REMEMBERED, Store
 
@@ -99,6 +98,14 @@ def reopen(source: Store) -> Seal:
     return seal
 
 
+def address(store: Store) -> str:
+    """The URL of a store, as it is understood in any folder, without any password."""
+    if store.path is None:
+        return store.url
+    _, question_mark, options = store.url.partition("?")
+    return f"sqlite:///{store.path}{question_mark}{options}"
+
+
 # Before
 
 
@@ -133,7 +140,7 @@ def _begun(source: Store, target: Store) -> Seal:
         ours = _seal(source, target)
     if theirs is None:
         target.put_seal(
-            replace(ours, role="target", other=source.url, other_identity=source.identity())
+            replace(ours, role="target", other=address(source), other_identity=source.identity())
         )
     return ours
 
@@ -143,7 +150,7 @@ def _seal(source: Store, target: Store) -> Seal:
     _refuse_while_in_use(source)
     source.take_in()
     seal = Seal(
-        move=secrets.token_hex(8), role="source", other=target.url,
+        move=secrets.token_hex(8), role="source", other=address(target),
         other_identity=target.identity(), at=source.now(),
     )  # fmt: skip
     source.put_seal(seal)
@@ -263,7 +270,7 @@ def _digest(store: Store, stage: Stage, before: float, tell: Tell) -> tuple[int,
         for record in records:
             if (moment := expires(record)) is not None and moment < before:
                 continue
-            digest = hashlib.blake2b(_encode(alike(record)), digest_size=_DIGEST).digest()
+            digest = hashlib.blake2b(_encode(record), digest_size=_DIGEST).digest()
             if stage == "purged":
                 if digest in seen:
                     continue
@@ -293,13 +300,3 @@ def expires(record: Record) -> float | None:
             return record.figures.at + KEPT[record.step]
         case _:
             return None
-
-
-def alike(record: Record) -> Record:
-    """The same from every store that keeps it: a Line stands in an array, whose end may be left
-    out.
-    """
-    return record
-
-
-__all__ = ["BATCH", "Moved", "Progress", "TaskCopy", "alike", "expires", "move", "reopen"]

@@ -20,7 +20,8 @@ end
 call('HSET', @meta(), 'seal', ARGV[3])
 call('SET', @last(), 'sealed ' .. text .. ' ' .. ARGV[4])
 for _, worker in ipairs(call('SMEMBERS', @workers())) do
-  if call('EXISTS', @held(worker)) == 0 then
+  local lease_end = tonumber(call('HGET', @worker(worker), 'lease_end') or 0)
+  if lease_end < now and call('EXISTS', @held(worker)) == 0 then
     call('DEL', @worker(worker))
     call('SREM', @workers(), worker)
     call('ZREM', @late(), worker)
