@@ -326,9 +326,11 @@ def test_a_store_is_not_moved_into_itself(store: Store, other: Store) -> None:
 def test_a_store_is_moved_once(store: Store, sqlite: Store, another: Store) -> None:
     submit(store, new("a"))
     move(store, sqlite)
-    for target in (sqlite, another):
-        with pytest.raises(Refused, match="was moved to"):
-            move(store, target)
+    submit(sqlite, new("b"))
+    move(store, sqlite)  # it is done already: nothing happens
+    assert get(sqlite, "b").state == "pending"
+    with pytest.raises(Refused, match="was moved to"):
+        move(store, another)
     with pytest.raises(Refused, match="was moved to"):
         move(another, store)
 

@@ -43,7 +43,8 @@ _SOON = 3600.0
 """What would be forgotten in so many seconds is not compared: a store may forget it meanwhile."""
 _DIGEST = 16
 _NAMED = 5
-_VERIFIED = "verified"
+_COPIED, _VERIFIED = "copied", "verified"
+"""How far a move has come when all is there, and when that is known."""
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -69,16 +70,17 @@ Tell = Callable[[Progress], None]
 def move(source: Store, target: Store, tell: Tell) -> Moved:
     """Move all of a store into another, or go on with that. Raises Refused if it can't be."""
     seal = _begun(source, target)
-    if seal.role == "moved":  # killed between the last two steps
-        target.put_seal(None)
+    if seal.role == "moved":  # killed between the last two steps, or after them
+        if target.seal() is not None:
+            target.put_seal(None)
         return Moved({})
     copied = _target_seal(target).progress
+    counts: dict[Stage, int] = {}
     if copied != _VERIFIED:
-        _copy(source, target, copied, tell)
+        if copied != _COPIED:
+            _copy(source, target, copied, tell)
         counts = _compare(source, target, tell)
         target.load((), _VERIFIED)
-    else:
-        counts = {}
     source.put_seal(replace(seal, role="moved"))
     target.put_seal(None)
     return Moved(counts)
@@ -121,7 +123,8 @@ def _begun(source: Store, target: Store) -> Seal:
     if theirs is not None and theirs.role != "target":
         raise Refused(f"{target.url}: {theirs.message}. Move into an empty store")
     if ours is not None and ours.role == "moved":
-        if theirs is not None and theirs.move == ours.move:
+        is_ours = theirs is None or theirs.move == ours.move
+        if is_ours and ours.other_identity == target.identity():
             return ours
         raise Refused(f"{source.url}: {ours.message}")
     if theirs is not None and (ours is None or theirs.move != ours.move):
@@ -227,8 +230,7 @@ def _copy(source: Store, target: Store, progress: str, tell: Tell) -> None:
         records = 0
         while True:
             batch = source.dump(stage, cursor, BATCH)
-            following = _Place(stage, batch.next) if batch.next else _after(stage)
-            target.load(batch.records, msgspec.json.encode(following).decode())
+            target.load(batch.records, _following(stage, batch.next))
             records += len(batch.records)
             tell(Progress("copy", stage, records))
             if batch.next is None:
@@ -236,10 +238,14 @@ def _copy(source: Store, target: Store, progress: str, tell: Tell) -> None:
             cursor = batch.next
 
 
-def _after(stage: Stage) -> _Place:
-    """The beginning of the next stage; of the last one, its end, which is copied once more."""
+def _following(stage: Stage, cursor: str | None) -> str:
+    """What the target notes when a batch is there: where the next one begins."""
+    if cursor is not None:
+        return msgspec.json.encode(_Place(stage, cursor)).decode()
     number = STAGES.index(stage) + 1
-    return _Place(STAGES[number]) if number < len(STAGES) else _Place(stage)
+    if number == len(STAGES):
+        return _COPIED
+    return msgspec.json.encode(_Place(STAGES[number])).decode()
 
 
 # Comparing

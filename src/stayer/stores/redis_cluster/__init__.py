@@ -267,6 +267,7 @@ class ClusterStore(Store):
     # Moving
 
     def take_in(self) -> None:
+        self._shards.plans.sweep()
         while incoming.take(FanOut(self._shards), self.commit, _TAKEN_IN):
             pass
 

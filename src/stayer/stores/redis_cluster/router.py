@@ -89,10 +89,15 @@ class Shards:
         """Make sure that whoever lists shards will see these. First of all steps. Raises StoreMoved
         if one is new and the store is being moved, or was; unless it is the move that asks.
         """
-        if self._directory.add(queues) and not is_sealed:
+        self._directory.add(queues, None if is_sealed else self._refuse_if_sealed)
+
+    def _refuse_if_sealed(self) -> None:
+        try:
             mark = move.seal(self.server_of(REGISTRY))
-            if mark is not None:
-                raise StoreMoved(f"{self.nodes.url}: {mark.message}")
+        except StoreUnreachable:
+            return  # then no queue can be made; and each that is there says it itself
+        if mark is not None:
+            raise StoreMoved(f"{self.nodes.url}: {mark.message}")
 
     def tell_again(self, queues: Sequence[str]) -> None:
         """Name these once more to those who were told before, and may have been replaced since."""
