@@ -2,13 +2,13 @@
 -- for how these are written, dump.py and load.py for what they are for.
 
 -- name: seal.get
-SELECT value FROM stayer_meta WHERE key = 'seal';
+SELECT value FROM stayer_meta WHERE "key" = 'seal';
 
 -- name: seal.drop
-DELETE FROM stayer_meta WHERE key = 'seal';
+DELETE FROM stayer_meta WHERE "key" = 'seal';
 
 -- name: seal.put
-INSERT INTO stayer_meta (key, value) VALUES ('seal', ?) {upsert key} value = {excluded value};
+INSERT INTO stayer_meta ("key", value) VALUES ('seal', ?) {upsert key} value = {excluded value};
 
 -- name: dump.queues
 -- The last one before, limit.
@@ -90,7 +90,7 @@ ORDER BY step, at, queue
 LIMIT ?4;
 
 -- name: load.sampled
-INSERT INTO stayer_meta (key, value) VALUES ('sampled', ?) {upsert key} value = {excluded value};
+INSERT INTO stayer_meta ("key", value) VALUES ('sampled', ?) {upsert key} value = {excluded value};
 
 -- name: load.last_event
 -- number, at: numbers go on from here.

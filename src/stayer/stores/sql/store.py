@@ -121,6 +121,10 @@ class SqlStore(Store):
         """Make or upgrade the tables."""
         self._database.setup()
 
+    def ddl(self) -> str:
+        """All that makes the tables, as text for whoever has the right to run it."""
+        return self._database.ddl()
+
     def close(self) -> None:
         """Release all connections."""
         self._database.close()

@@ -90,6 +90,9 @@ class Database(Protocol):
     def setup(self) -> None:
         """Make or upgrade the tables."""
 
+    def ddl(self) -> str:
+        """All that makes the tables, as text for whoever has the right to run it."""
+
     def close(self) -> None:
         """Close the connections that nobody uses now."""
 

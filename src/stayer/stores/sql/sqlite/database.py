@@ -185,6 +185,12 @@ class Database:
         else:
             seal.put_triggers(tx, message)
 
+    def ddl(self) -> str:
+        """All that makes the tables, as text."""
+        from stayer.stores.sql.sqlite import schema
+
+        return schema.ddl(self._statements.named)
+
     @contextmanager
     def read(self) -> Iterator[SqliteTransaction]:
         """One consistent look."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import get_args
@@ -50,6 +51,32 @@ def setup(database: Database) -> None:
         if _is_outdated(tx):
             tx.sql(f"DROP TRIGGER IF EXISTS {_TRIGGER}")
             tx.sql(_trigger())
+
+
+def ddl(named: Callable[[str], str]) -> str:
+    """All that makes the tables in their newest version, for whoever runs it by hand; `named` gives
+    them their names.
+    """
+    made = [_statement for step in _STEPS.values() for _statement in _statements(step)]
+    there = {name for statement in made for name in _declared(statement)}
+    younger = [
+        f"ALTER TABLE stayer_tasks ADD COLUMN {declaration(field)};\n"
+        for field in STORED
+        if field.name not in there
+    ]
+    about = (
+        f"INSERT INTO stayer_meta (key, value) VALUES ('schema', '{VERSION}'), "
+        "('identity', lower(hex(randomblob(16))));\n"
+    )
+    script = "".join((*made, *younger, about))
+    return named(f"PRAGMA journal_mode = WAL;\nBEGIN IMMEDIATE;\n{script}COMMIT;\n")
+
+
+def _declared(statement: str) -> set[str]:
+    """The columns that a statement declares, if it makes the table of tasks."""
+    if "CREATE TABLE stayer_tasks" not in statement:
+        return set()
+    return set(re.findall(r'^    "?([a-z_]+)"?[ ,]', statement, re.MULTILINE))
 
 
 def _missing_columns(tx: SqliteTransaction) -> list[str]:
