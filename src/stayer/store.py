@@ -177,6 +177,12 @@ class StoreBase(Protocol):
         Raises StoreUnusable if a newer version of Stayer has been here.
         """
 
+    def ddl(self) -> str:
+        """Give the SQL that makes the tables, for whoever has the right to run it. Raises Refused
+        unless the store is an SQL database.
+        """
+        raise Refused(f"{self.url} is no SQL database: it has no tables to make")
+
     def close(self) -> None:
         """Release all connections. Using the store again opens new ones."""
 

@@ -8,14 +8,13 @@ import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.output import say, write_bytes
-from stayer.core.errors import BadInput
 
 
 @command()
 @click.option(
     "--sql",
     is_flag=True,
-    help="Print the SQL that makes the tables, for whoever has the right to run it, and do nothing.",
+    help="Print the SQL that makes the tables, for whoever may run it, and do nothing.",
 )
 def init(given: Given, sql: bool) -> None:
     """Create the store, if it does not exist.
@@ -24,10 +23,6 @@ def init(given: Given, sql: bool) -> None:
     """
     store = given.unopened_store()
     if sql:
-        from stayer.stores.sql.store import SqlStore
-
-        if not isinstance(store, SqlStore):
-            raise BadInput(f"{store.url} is no SQL database: it has no tables to make")
         write_bytes(store.ddl().encode())
         return
     new = store.path is not None and not os.path.exists(store.path)

@@ -104,7 +104,7 @@ def move(
 
 
 def _move(source: Store, target: Store) -> None:
-    say(f"moving {address(source)} to {address(target)}")
+    note(f"moving {address(source)} to {address(target)}")
     with progress(None) as advance:
         said = _Said(advance)
         moved = moving.move(source, target, said)

@@ -108,6 +108,7 @@ Workers
 What happened
 
     <prefix>:last                  string: the number of the newest event; tasks take theirs from it
+                                   (of a store that is sealed: `sealed number why`)
     <prefix>:events                stream: events in batches, each under the number of its last one;
                                    the newest 100,000 or so
     <prefix>:figures:<step>:<at>   hash: queue → what it did in a stretch of so many seconds, the
@@ -115,7 +116,7 @@ What happened
     <prefix>:meta                  hash: schema, the version of this map; sampled, up to when the
                                    figures are counted; looked_through, up to where lists have
                                    been looked through for strays; identity, what tells this store
-                                   from others
+                                   from others; seal, the mark of a move (JSON)
 
     <prefix>:strays                set: what stands somewhere without its record, until the
                                    script missing_records has seen to it (MessagePack: id, queue,
