@@ -7,7 +7,7 @@ import os
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import say, write_bytes
+from stayer.cli.output import print_line, write_bytes
 
 
 @command()
@@ -27,4 +27,4 @@ def init(given: Given, sql: bool) -> None:
         return
     new = store.path is not None and not os.path.exists(store.path)
     store = given.store(make=True)
-    say(f"{store.url} {'is made' if new else 'is ready'}")
+    print_line(f"{store.url} {'is made' if new else 'is ready'}")

@@ -6,7 +6,7 @@ import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.confirm import confirm
-from stayer.cli.output import note, say
+from stayer.cli.output import note, print_line
 from stayer.cli.progress import Advance, progress
 from stayer.core.errors import BadInput
 from stayer.core.move.records import Stage
@@ -111,11 +111,11 @@ def _move(source: Store, target: Store) -> None:
         said.finish()
     counts = [_counted(count, stage) for stage, count in moved.counts.items() if count]
     if counts:
-        say(f"moved {', '.join(counts)}: counted and compared, nothing is missing")
-    say(f"{address(source)} is as it was, takes no more changes, and says where it has gone")
-    say("Now let everybody use the new one (`store` in stayer.toml, or STAYER_STORE):")
-    say(f"  export STAYER_STORE='{address(target)}'")
-    say("  stayer doctor && stayer worker")
+        print_line(f"moved {', '.join(counts)}: counted and compared, nothing is missing")
+    print_line(f"{address(source)} is as it was, takes no more changes, and says where it has gone")
+    print_line("Now let everybody use the new one (`store` in stayer.toml, or STAYER_STORE):")
+    print_line(f"  export STAYER_STORE='{address(target)}'")
+    print_line("  stayer doctor && stayer worker")
 
 
 def _reopen(source: Store, target_url: str | None, yes: bool) -> None:
@@ -130,4 +130,6 @@ def _reopen(source: Store, target_url: str | None, yes: bool) -> None:
         if not confirm(question, yes):
             return
     seal = moving.reopen(source)
-    say(f"{source.url} is in use again. What is in {seal.other} is a part of a move: empty it")
+    print_line(
+        f"{source.url} is in use again. What is in {seal.other} is a part of a move: empty it"
+    )

@@ -284,7 +284,7 @@ def scanned(server: Server, cursor: str, beginning: bytes) -> tuple[str, list[by
 
 def purged_copy(id: str, stored: bytes) -> PurgedCopy:
     """What a key says of a task that is gone."""
-    task = record.purged(id, stored)
+    task = record.read_purged(id, stored)
     return PurgedCopy(
         id=id, queue=task.queue, state=task.state, created=task.created,
         finished_at=task.finished_at or task.updated, at=task.updated,

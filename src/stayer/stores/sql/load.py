@@ -30,7 +30,7 @@ from stayer.core.move.records import (
     UsageCopy,
 )
 from stayer.core.notify.notices import Notice
-from stayer.core.schedules.model import Schedule, packed_task
+from stayer.core.schedules.model import Schedule, pack_task
 from stayer.stores.sql import history, queue_stats
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import json_cell, task_cells
@@ -137,7 +137,7 @@ def _schedules(tx: Transaction, records: Sequence[Schedule]) -> None:
         "load.schedule",
         [
             (
-                each.name, each.cron, each.zone, packed_task(each.task), each.overlap,
+                each.name, each.cron, each.zone, pack_task(each.task), each.overlap,
                 each.catch_up, float(each.jitter), each.paused, each.origin, each.next,
                 each.created, each.updated, each.last, each.last_task, each.waiting,
             )

@@ -26,7 +26,7 @@ _PART = 50
 """How many entries of a long history are one part: the middle goes by parts."""
 _IN_RECORD = 1024
 """How much of its history stands behind a record, in bytes; if it is more, it is kept apart."""
-_BORN = {"scheduled": record.BORN_SCHEDULED, "waiting": record.BORN_WAITING}
+_BORN = {"scheduled": record.INITIALLY_SCHEDULED, "waiting": record.INITIALLY_WAITING}
 _KIND = sorted(
     (field for field in STORED if field.name not in record.OWN),
     key=lambda field: field.row.number or 0,
@@ -109,7 +109,7 @@ def _dated(value: Progress | Usage) -> str:
 _OWN: dict[str, Callable[[Any], Raw]] = {
     "progress": _dated,
     "usage": _dated,
-    "orders": lambda orders: [record.packed_order(order) for order in orders],
+    "orders": lambda orders: [record.pack_order(order) for order in orders],
 }
 
 
@@ -152,8 +152,8 @@ def unpacked(value: bytes, parameters: Raw, result: Raw, older: Sequence[bytes])
     """The way back."""
     task, flags = record.task(value), value[0]
     created, seq = record.created_and_seq(value)
-    born = "scheduled" if flags & record.BORN_SCHEDULED else "pending"
-    if flags & record.BORN_WAITING:
+    born = "scheduled" if flags & record.INITIALLY_SCHEDULED else "pending"
+    if flags & record.INITIALLY_WAITING:
         born = "waiting"
     lines = [Line(seq, created, born), *map(_line, history(value, older))]
     own = record.own_forms(value)
