@@ -1,6 +1,7 @@
 """The contract that every database keeps.
 
-One protocol for each kind of caller: readers, submitters, workers, operators, upkeep, delivery.
+One protocol for each kind of caller: readers, submitters, workers, operators, upkeep, delivery,
+moves.
 `Store` is their sum, kept by what lives in `stores/`: another store is one folder there that
 inherits from `Store` and passes `tests/contract/`.
 
@@ -52,6 +53,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.move.records import Batch, Record, Seal, Stage
 from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedules.model import Firing, Schedule
 
@@ -174,6 +176,12 @@ class StoreBase(Protocol):
 
         Raises StoreUnusable if a newer version of Stayer has been here.
         """
+
+    def ddl(self) -> str:
+        """Give the SQL that makes the tables, for whoever has the right to run it. Raises Refused
+        unless the store is an SQL database.
+        """
+        raise Refused(f"{self.url} is no SQL database: it has no tables to make")
 
     def close(self) -> None:
         """Release all connections. Using the store again opens new ones."""
@@ -587,8 +595,48 @@ class DeliveryStore(StoreBase, Protocol):
         """
 
 
-class Store(SubmitStore, WorkerStore, AdminStore, UpkeepStore, DeliveryStore, Protocol):
-    """A database that holds tasks, queues and workers: all that its six kinds of callers need.
+class MoveStore(StoreBase, Protocol):
+    """What `stayer move` needs, which copies a whole store into another."""
+
+    def seal(self) -> Seal | None:
+        """Read the mark of a move; None: the store is in use, as usual."""
+        return None
+
+    def put_seal(self, seal: Seal | None) -> None:
+        """Mark the store as one that is being moved, or was; None takes the mark away. From then on
+        nobody can change it but by `load` and `put_seal`: whoever tries, with whatever connection
+        is open, meets StoreMoved, and nothing comes of it. Reading goes on.
+        """
+        raise _immovable(self.url)
+
+    def take_in(self) -> None:
+        """Make tasks of what others have left at the door (the list `incoming` of Redis)."""
+        return
+
+    def dump(self, stage: Stage, cursor: str | None, limit: int) -> Batch:
+        """Read about `limit` bytes of a stage, from the cursor of the batch before on. The store is
+        sealed: nothing changes meanwhile. No record comes twice, but that of a purged task may.
+        Tasks of one queue come in the order in which they were accepted.
+        """
+        raise _immovable(self.url)
+
+    def load(self, records: Sequence[Record], progress: str) -> None:
+        """Take in records of one stage, and note the progress in the seal, which is of a `target`.
+        What is there already is left as it is, so any batch may come again. What would be forgotten
+        at once is left out. Raises BadInput if the store can't keep one of them, and names it.
+        """
+        raise _immovable(self.url)
+
+
+def _immovable(url: str) -> Refused:
+    return Refused(
+        f"{url} can't be moved from here: give the URL of the database itself, on a machine that "
+        "reaches it"
+    )
+
+
+class Store(SubmitStore, WorkerStore, AdminStore, UpkeepStore, DeliveryStore, MoveStore, Protocol):
+    """A database that holds tasks, queues and workers: all that its seven kinds of callers need.
 
     A store inherits from this. What has a body above is so for a store in one place, that is no
     file and no SQL database, until it says otherwise.

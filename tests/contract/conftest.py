@@ -26,6 +26,12 @@ def sqlite(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
 
 
 @contextmanager
+def sqlite_prefixed(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
+    with sqlite(folders) as fresh:
+        yield lambda: f"{fresh()}?prefix=jobs_"
+
+
+@contextmanager
 def redis(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
     with serving(redis_binary()) as server:
         yield server.url
@@ -51,7 +57,7 @@ def redis_cluster(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
 
 STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[FreshUrl]]] = {
     "sqlite": sqlite,
-    "sqlite-plain": sqlite,
+    "sqlite-plain": sqlite_prefixed,
     "redis": redis,
     "valkey": valkey,
     "redis-6.2": oldest_redis,

@@ -6,14 +6,18 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stayer.core.errors import StoreMoved
 from stayer.core.lifecycle import Cancel, Done
 from stayer.core.model import Filter
+from stayer.service import move as moving
 from stayer.service.control import tasks as control
 from stayer.store import Store
+from stayer.stores import open_store
 from stayer.stores.redis import RedisStore, incoming
 from tests.contract import actors
 from tests.contract.builders import (
@@ -383,3 +387,20 @@ def test_an_item_that_is_kept_out_by_another_is_refused_and_told_of(
     assert len(caplog.messages) == 2, "a line for each reason"
     assert store.get(["new"]) == [None]
     assert (get(store, "good").state, left(store)) == ("pending", 0)
+
+
+def test_what_was_pushed_and_not_taken_is_moved(
+    store: RedisStore, push: Callable[..., None], tmp_path: Path
+) -> None:
+    push(*({"id": f"film-{number}", "queue": "encode"} for number in range(250)), "nonsense")
+    target = open_store(f"sqlite:///{tmp_path}/new.db")
+    target.setup()
+    moving.move(store, target, lambda _: None)
+    assert counts(target, "encode")["pending"] == 250
+    assert left(store) == 0
+
+    push({"id": "late", "queue": "encode"})  # nobody takes it any more, and it is not lost
+    with pytest.raises(StoreMoved):
+        store.promote(10)
+    assert left(store) == 1
+    target.close()

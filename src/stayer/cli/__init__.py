@@ -75,6 +75,7 @@ VERBS = {
     "workers": Verb(STORE, "List workers; drop a stale one."),
     "token": Verb(STORE, "Make and remove tokens, login links and sessions for HTTP."),
     "init": Verb(STORE, "Create the store, if it does not exist."),
+    "move": Verb(STORE, "Copy a whole store, with its history, to another kind of store."),
     "config": Verb(STORE, "Show each setting and where it comes from."),
     "doctor": Verb(STORE, "Check that all is well, and say what to do if not."),
     "completion": Verb(STORE, "Print the script that completes words in a shell."),

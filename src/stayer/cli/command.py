@@ -47,16 +47,19 @@ class Given:
             self.quiet = True
         return found
 
-    def store(self, *, make: bool = False) -> Store:
+    def store(self, *, make: bool = False, moving: bool = False) -> Store:
         """Return the store, ready to be used; the same one at each call.
 
-        Only who brings something to it makes it: a slip in its name is no new, empty store.
+        Only who brings something to it makes it: a slip in its name is no new, empty store. That it
+        was moved is said, unless that is what it is about.
         """
         if self._store is None:
             store = self.unopened_store()
             if not make:
                 _refuse_what_is_not_there(store)
             store.setup()
+            if not moving and (seal := store.seal()) is not None:
+                note(f"{store.url}: {seal.message}")
             self._store = store
         return self._store
 

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 
+import rich_click as click
+
 from stayer.cli.command import Given, command
-from stayer.cli.output import print_line
+from stayer.cli.output import print_line, write_bytes
 
 
 @command()
-def init(given: Given) -> None:
+@click.option(
+    "--sql",
+    is_flag=True,
+    help="Print the SQL that makes the tables, for whoever may run it, and do nothing.",
+)
+def init(given: Given, sql: bool) -> None:
     """Create the store, if it does not exist.
 
     `add`, `run`, `worker` and `up` do this by themselves; here it says where it is.
     """
     store = given.unopened_store()
+    if sql:
+        write_bytes(store.ddl().encode())
+        return
     new = store.path is not None and not os.path.exists(store.path)
     store = given.store(make=True)
     print_line(f"{store.url} {'is made' if new else 'is ready'}")

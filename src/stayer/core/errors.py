@@ -17,6 +17,7 @@ StayerError
 ├── StoreError              the database
 │   ├── StoreUnreachable    can't be reached, or does not answer                   (exit code 4)
 │   └── StoreUnusable       not a database, read-only, newer version, disk full   (exit code 2)
+│       └── StoreMoved      it is being moved to another one, or was
 ├── TaskFailed              waiting for a result that will not come: it failed     (exit code 1)
 ├── TaskCancelled           … it was cancelled                                     (exit code 3)
 └── WaitTimeout             … not in that time                                     (exit code 124)
@@ -124,6 +125,10 @@ class StoreUnusable(StoreError):
     """The database is there but can't be used as it is."""
 
     exit_code = 2
+
+
+class StoreMoved(StoreUnusable):
+    """The database is being moved to another one, or was: nothing is changed here."""
 
 
 class TaskFailed(StayerError):

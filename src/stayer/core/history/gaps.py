@@ -17,6 +17,11 @@ def note(count: int) -> str:
     return f"{count:,} events were here: of so many only the first and the last are kept"
 
 
+def missing(said: str | None) -> int:
+    """How many events such a note says were there."""
+    return int((said or "0").partition(" ")[0].replace(",", ""))
+
+
 def keep_across_gap(found: dict[int, dict[str, Any]], task: Task) -> dict[int, dict[str, Any]]:
     """Return what is known of attempts, by number, when reading comes to the gap. One whose end was
     dropped must not seem to go on, so only the newest may be without; and that one is known from

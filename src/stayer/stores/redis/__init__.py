@@ -14,10 +14,12 @@ from stayer.core.flows.model import check as check_ties
 from stayer.core.insight.failures import Failures
 from stayer.core.insight.health import Finding
 from stayer.core.model import Beat, Change, Handles, NewTask, Report, Submitted, Task, Worker
+from stayer.core.move.records import Record, Seal
 from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.redis import failures as failure_groups
 from stayer.stores.redis import flows as ties
 from stayer.stores.redis import incoming, leases, missing_records, queue_stats, reads, record
+from stayer.stores.redis import move as moving
 from stayer.stores.redis import notices as notice_calls
 from stayer.stores.redis import queues as queue_calls
 from stayer.stores.redis import schedules as schedule_calls
@@ -50,6 +52,8 @@ R = TypeVar("R")
 SCHEMA = 1
 _RELAY_BATCH, _RELAY_ROUNDS = 500, 4
 """How many dependents hear of an end in one step, and how many of these follow a commit."""
+_TAKEN_IN = 1000
+"""How many items from outside are taken at once, when all are to be."""
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore:
@@ -279,6 +283,22 @@ class RedisStore(Store):
     @retry_after_mending
     def failures(self, queues: Sequence[str], limit: int) -> Failures:
         return failure_groups.find([(self._server, queues)], limit)
+
+    # Moving
+
+    def take_in(self) -> None:
+        while incoming.take(self._server, _TAKEN_IN):
+            pass
+
+    def put_seal(self, seal: Seal | None) -> None:
+        moving.put_seal(self._server, seal)
+
+    def load(self, records: Sequence[Record], progress: str) -> None:
+        moving.load(self._server, records)
+        moving.advanced(self._server, progress)
+
+    seal = _at_server(moving.seal)
+    dump = _at_server(moving.dump)
 
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
         return waiter_for(self._server, worker, queues)

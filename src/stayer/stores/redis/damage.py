@@ -20,13 +20,14 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 import msgspec
 from redis.crc import key_slot
 
-from stayer.core.errors import StayerError, StoreUnusable
+from stayer.core.errors import StayerError, StoreMoved, StoreUnusable
 from stayer.core.insight.health import Finding
 from stayer.core.limits import quote
 from stayer.core.model import NewTask
+from stayer.core.move.records import Seal
 from stayer.stores.redis import notices, record, schedules, streams, workers
 from stayer.stores.redis.connection.server import Server
-from stayer.stores.redis.keys import KEYS, key
+from stayer.stores.redis.keys import KEYS, escaped, key
 from stayer.stores.redis.strict_numbers import LAST, integer, number
 
 logger = logging.getLogger("stayer.store")
@@ -189,6 +190,8 @@ _DAMAGE_MESSAGES = (
 
 def may_be_damage(error: Exception) -> bool:
     """Whether an operation may have failed because of what somebody else has written."""
+    if isinstance(error, StoreMoved):
+        return False
     if isinstance(error, StoreUnusable):
         message = f"{error} {error.__cause__}"
         return any(words in message for words in _DAMAGE_MESSAGES)
@@ -245,8 +248,7 @@ def _find_damage(server: Server) -> Iterator[_Damage]:
 def keys_below(server: Server, prefix: bytes) -> Iterator[list[bytes]]:
     """The names of all keys below a prefix, in batches."""
     cursor = b"0"
-    pattern = b"".join(b"\\" + bytes([each]) if each in b"*?[]\\" else bytes([each])
-                       for each in prefix) + b":*"  # fmt: skip
+    pattern = escaped(prefix) + b":*"
     while True:
         cursor, names = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_BATCH)
         yield names
@@ -338,7 +340,7 @@ def _problem(name: bytes, word: str, answer: Any) -> _Damage | None:
             case "flow":
                 msgspec.json.decode(answer)
             case "last":
-                integer(answer, LAST)
+                integer(answer.removeprefix(b"sealed ").partition(b" ")[0], LAST)
             case "worker":
                 workers.workers([b"0", (answer, b"w", 0)])
             case "schedule":
@@ -401,6 +403,7 @@ def _meta(name: bytes, answer: Sequence[bytes]) -> _Damage | None:
     how: dict[bytes, Callable[[bytes], object]] = {
         b"identity": bytes.decode,
         b"schema": integer,
+        b"seal": msgspec.json.Decoder(Seal).decode,
         b"looked_through": msgspec.msgpack.Decoder(tuple[str, int, str]).decode,
     }
     wrong = []

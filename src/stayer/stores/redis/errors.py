@@ -24,7 +24,14 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from stayer.core.errors import UNCHANGED, BadInput, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.errors import (
+    UNCHANGED,
+    BadInput,
+    StoreError,
+    StoreMoved,
+    StoreUnreachable,
+    StoreUnusable,
+)
 
 _IN_SCRIPT = re.compile(
     r"Error running script .*?@user_script: \d+: (?P<message>-?(?P<word>[A-Z]+) ?.*)"
@@ -32,6 +39,8 @@ _IN_SCRIPT = re.compile(
 _SCRIPT = re.compile(r",? ?script: [0-9a-f]{40}, on @?user_script:\d+")
 """What servers add to an error of a script, of which nobody learns anything."""
 _REFUSALS: dict[str, type[ResponseError]] = {"OOM": OutOfMemoryError, "READONLY": ReadOnlyError}
+_SEALED = re.compile(r"STAYERSEALED ([^|]*)\|")
+"""What scripts say of a store that is being moved, or was: see lib/sealed.lua."""
 _HUNG_UP = ("closed by server", "reset by peer", "[SSL", "EOF occurred", "certificate required")
 
 
@@ -201,6 +210,8 @@ def _perhaps_tls(url: str) -> str:
 
 
 def _by_first_word(url: str, message: str) -> StoreUnreachable | StoreUnusable:
+    if sealed := _SEALED.search(message):
+        return StoreMoved(f"{url}: {sealed[1]}")
     if "user executing the script" in message or message.startswith("ACL failure in script"):
         return StoreUnusable(
             f"{url} does not let this user do all that Stayer does ({message}): fix the user's "

@@ -37,14 +37,15 @@ class _About(msgspec.Struct):
     parts: tuple[Part, ...]
 
 
-_about = msgspec.json.Decoder(_About).decode
+about: Callable[[bytes], _About] = msgspec.json.Decoder(_About).decode
+"""Read the key of a flow."""
 
 
 def pack_flow(flow: NewFlow, created: float | None = None) -> bytes:
     """A new flow as the script gets it; its time comes from there, unless it is given."""
-    about = {"name": flow.name, "owner": flow.owner, "parts": flow.parts}
+    said = {"name": flow.name, "owner": flow.owner, "parts": flow.parts}
     moment = () if created is None else (repr(created),)
-    return record.pack((flow.id, msgspec.json.encode(about).decode(), *moment))
+    return record.pack((flow.id, msgspec.json.encode(said).decode(), *moment))
 
 
 class FlowKnown(Exception):
@@ -140,7 +141,7 @@ def read(rows: Sequence[Raw]) -> list[tuple[str, FlowInfo]]:
 
 
 def _flow(id: bytes, stored: bytes, pairs: Sequence[Any]) -> tuple[str, FlowInfo]:
-    about = _about(stored)
+    known = about(stored)
     counts: dict[str, dict[State, int]] = {}
     for at in range(0, len(pairs), 2):
         state, _, part = pairs[at].decode().partition(" ")
@@ -148,10 +149,10 @@ def _flow(id: bytes, stored: bytes, pairs: Sequence[Any]) -> tuple[str, FlowInfo
             counts.setdefault(part, {})[state] = number
     found = FlowInfo(
         id=id.decode(),
-        name=about.name,
-        owner=about.owner,
-        created=about.created,
-        parts=about.parts,
+        name=known.name,
+        owner=known.owner,
+        created=known.created,
+        parts=known.parts,
         counts=counts,
     )
-    return f"{about.micros:016d}{found.id}", found
+    return f"{known.micros:016d}{found.id}", found

@@ -108,6 +108,7 @@ Workers
 What happened
 
     <prefix>:last                  string: the number of the newest event; tasks take theirs from it
+                                   (of a store that is sealed: `sealed number why`)
     <prefix>:events                stream: events in batches, each under the number of its last one;
                                    the newest 100,000 or so
     <prefix>:figures:<step>:<at>   hash: queue → what it did in a stretch of so many seconds, the
@@ -115,7 +116,7 @@ What happened
     <prefix>:meta                  hash: schema, the version of this map; sampled, up to when the
                                    figures are counted; looked_through, up to where lists have
                                    been looked through for strays; identity, what tells this store
-                                   from others
+                                   from others; seal, the mark of a move (JSON)
 
     <prefix>:strays                set: what stands somewhere without its record, until the
                                    script missing_records has seen to it (MessagePack: id, queue,
@@ -265,7 +266,7 @@ KEYS = {
 }
 
 
-def key(name: str, prefix: str, **parts: str) -> str:
+def key(name: str, prefix: str, /, **parts: str) -> str:
     """The key of this name, for the few places that are not scripts."""
     if "queue" in parts:
         parts["queue"] = tag(parts["queue"])
@@ -275,6 +276,11 @@ def key(name: str, prefix: str, **parts: str) -> str:
 def tag(queue: str) -> str:
     """A queue's name as it stands between braces."""
     return queue.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
+
+
+def escaped(text: bytes) -> bytes:
+    """A pattern that stands for this text alone."""
+    return b"".join(b"\\" + bytes([each]) if each in b"*?[]\\" else bytes([each]) for each in text)
 
 
 def lua_key(name: str, arguments: str) -> str:

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import msgspec
 
 from stayer.core.errors import BadInput
+from stayer.core.model import JSON
 from stayer.core.notify import notices
 from stayer.core.notify.notices import NOBODY, SAID_LIMIT, Delivery, Notice, NoticePage, NoticeState
 from stayer.stores.redis import record
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.record import Raw
 
+_shown = msgspec.json.Decoder(dict[str, JSON]).decode
 _PLACE = re.compile("[0-9]{16}[0-9a-f]{24}")
 
 
@@ -64,20 +66,20 @@ def check_cursor(cursor: str | None) -> None:
 def cut(found: Sequence[Notice], limit: int) -> NoticePage:
     """A page of what was found, which goes on if there is more than that."""
     shown = found[:limit]
-    return NoticePage(tuple(shown), _place(shown[-1]) if len(found) > limit else None)
+    return NoticePage(tuple(shown), place(shown[-1]) if len(found) > limit else None)
 
 
-def _place(notice: Notice) -> str:
+def place(notice: Notice) -> str:
     """Where it stands in a list, as the scripts have it."""
     return f"{int(notice.at * 1000000 + 0.5):016d}{notice.id}"
 
 
 def merge_pages(pages: Sequence[NoticePage], limit: int) -> NoticePage:
     """The pages of several shards as one."""
-    found = sorted((each for page in pages for each in page.notices), key=_place, reverse=True)
+    found = sorted((each for page in pages for each in page.notices), key=place, reverse=True)
     shown = cut(found, limit)
     if shown.next is None and shown.notices and any(page.next is not None for page in pages):
-        return NoticePage(shown.notices, _place(shown.notices[-1]))
+        return NoticePage(shown.notices, place(shown.notices[-1]))
     return shown
 
 
@@ -85,8 +87,6 @@ def read(id: bytes, pairs: Sequence[Raw]) -> Notice:
     """A notice as the scripts answer it."""
     known = dict(zip(pairs[::2], pairs[1::2], strict=True))
     since, following, said = known.get(b"since"), known.get(b"next"), known.get(b"said")
-    kept_apart = (0, known.get(b"parameters"), known.get(b"result"))
-    [task] = record.tasks([known[b"record"]], kept_apart)
     return Notice(
         id=id.decode(),
         task=known[b"task"].decode(),
@@ -101,8 +101,17 @@ def read(id: bytes, pairs: Sequence[Raw]) -> Notice:
         since=None if since is None else float(since),
         next=None if following is None else float(following),
         said=None if said is None else said.decode(),
-        record=notices.notice_record_of(task, also=_list_uncopied(known)),
+        record=_record(known),
     )
+
+
+def _record(known: dict[bytes, bytes]) -> dict[str, JSON]:
+    """The task as it was: as JSON if the notice came from another store."""
+    if (shown := known.get(b"shown")) is not None:
+        return _shown(shown)
+    kept_apart = (0, known.get(b"parameters"), known.get(b"result"))
+    [task] = record.tasks([known[b"record"]], kept_apart)
+    return notices.notice_record_of(task, also=_list_uncopied(known))
 
 
 def _list_uncopied(known: dict[bytes, bytes]) -> list[str]:

@@ -74,7 +74,8 @@ def events(server: Server, id: str) -> list[Event]:
 
 def last_event(server: Server) -> int:
     """The newest event's number."""
-    return int(server.ask("GET", key("last", server.address.prefix)) or 0)
+    noted = server.ask("GET", key("last", server.address.prefix)) or b"0"
+    return int(noted.removeprefix(b"sealed ").partition(b" ")[0])
 
 
 def log(server: Server, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:

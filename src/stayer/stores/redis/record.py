@@ -303,6 +303,15 @@ def task(value: bytes) -> Task:
     return task if of_kind.env is None else replace(task, env=dict(of_kind.env))
 
 
+def own_forms(value: bytes) -> tuple[Raw, Raw]:
+    """Parameters and result in the form in which they are kept; false for what is not there, or
+    kept apart.
+    """
+    own_end = OWN_AT + int.from_bytes(value[5:HEAD_LENGTH], "big")
+    *_, parameters, result = _unpack(b"\x96" + value[OWN_AT:own_end])
+    return parameters, result
+
+
 def _task_of_kind(kind: bytes, count: bytes) -> Task:
     """A task that has nothing of its own; `count` is how many fields its record has."""
     fields = int.from_bytes(count, "big") - len(OWN)

@@ -37,18 +37,22 @@ def put_schedule(
     server: Server, schedule: Schedule, seen: float | None = None, was: Schedule | None = None
 ) -> Schedule:
     """Make or change one; `was` is the one that a shard of a cluster takes over from another."""
-    fields = {
-        "cron": schedule.cron, "zone": schedule.zone, "task": pack_task(schedule.task),
-        "overlap": schedule.overlap, "catch_up": schedule.catch_up,
-        "jitter": _number(schedule.jitter), "paused": str(int(schedule.paused)),
-        "origin": schedule.origin or "", "next": _number(schedule.next), "waiting": "",
-    }  # fmt: skip
-    flat = [part for field in fields.items() for part in field]
+    flat = [part for field in {**fields(schedule), "waiting": ""}.items() for part in field]
     fixed = (schedule.name, schedule.task.queue, _number(seen), _pack_replaced(was))
     found = read(server.run("put_schedule", *fixed, *flat))
     if not found:
         raise Refused(explain_conflict(schedule.name))
     return found[0]
+
+
+def fields(schedule: Schedule) -> dict[str, str]:
+    """What somebody may set of a schedule, as its hash has it; nothing for what is not there."""
+    return {
+        "cron": schedule.cron, "zone": schedule.zone, "task": pack_task(schedule.task),
+        "overlap": schedule.overlap, "catch_up": schedule.catch_up,
+        "jitter": _number(schedule.jitter), "paused": str(int(schedule.paused)),
+        "origin": schedule.origin or "", "next": _number(schedule.next),
+    }  # fmt: skip
 
 
 def _pack_replaced(was: Schedule | None) -> bytes | str:

@@ -37,7 +37,9 @@ from stayer.stores.redis.notices import check_cursor, merge_pages
 from stayer.stores.redis_cluster import (
     cross_shard,
     event_relay,
+    incoming,
     merged_reads,
+    move,
     promotion,
     retention_sweep,
 )
@@ -56,6 +58,8 @@ R = TypeVar("R")
 OLDEST = (7, 0)
 _RELAY_BATCH, _RELAY_ROUNDS = 500, 8
 """How many dependents hear of an end in one step, and how many of these follow a commit."""
+_TAKEN_IN = 1000
+"""How many items from outside are taken at once, when all are to be."""
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> ClusterStore:
@@ -259,6 +263,18 @@ class ClusterStore(Store):
     @retry_after_mending
     def workers(self) -> list[Worker]:
         return self._workers.all(self._shards.names())
+
+    # Moving
+
+    def take_in(self) -> None:
+        self._shards.plans.sweep()
+        while incoming.take(FanOut(self._shards), self.commit, _TAKEN_IN):
+            pass
+
+    seal = retry_after_mending(_at_shards(move.seal))
+    dump = retry_after_mending(_at_shards(move.dump))
+    put_seal = _at_shards(move.put_seal)
+    load = _at_shards(move.load)
 
     # Hearing
 

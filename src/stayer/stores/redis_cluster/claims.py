@@ -77,6 +77,15 @@ class Claims:
             for new, arguments, answer in zip(tasks, given, answers, strict=True)
         ]
 
+    def claim_for(self, queue: str, ids: Sequence[str]) -> list[Claim]:
+        """Claim ids whose tasks are, or were, in a queue."""
+        given = [(id, queue, secrets.token_hex(4), "", "") for id in ids]
+        answers = self._run("claim", given)
+        return [
+            Claim(id, queue, nonce, None) if answer is None else _claim(id, answer)
+            for (id, _, nonce, *_), answer in zip(given, answers, strict=True)
+        ]
+
     def find(self, ids: Sequence[str]) -> list[Claim | None]:
         """The claims that there are."""
         answers = self._run("find_claim", [(id,) for id in ids])

@@ -7,7 +7,7 @@ made, but the copies tell of all that there are.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from stayer.core.errors import StoreUnreachable, StoreUnusable
@@ -28,14 +28,19 @@ class Directory:
         self._known: set[str] = set()
         self._lessons = 0
 
-    def add(self, queues: Iterable[str]) -> None:
-        """Make sure that whoever lists queues will see these."""
+    def add(self, queues: Iterable[str], check: Callable[[], None] | None = None) -> None:
+        """Make sure that whoever lists queues will see these. If some may be new, `check` may raise
+        what speaks against it: before they are written down, and once more afterwards, for whoever
+        has listed them meanwhile.
+        """
         if self._lessons != self._nodes.lessons:
             # A node may have been replaced by one that had not heard of all.
             self._known, self._lessons = set(), self._nodes.lessons
         fresh = sorted(set(queues) - self._known)
         if not fresh:
             return
+        if check is not None:
+            check()
         name = self._key("shards")
         try:
             if self._nodes.add_names("shards", fresh):
@@ -45,6 +50,8 @@ class Directory:
                 raise
         else:
             self._copy(fresh)
+        if check is not None:
+            check()
         self._known.update(fresh)
 
     def register_again(self, queues: Sequence[str]) -> None:

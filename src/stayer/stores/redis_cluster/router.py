@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 from redis.crc import key_slot
 
-from stayer.core.errors import StoreError, StoreUnreachable
+from stayer.core.errors import StoreError, StoreMoved, StoreUnreachable
 from stayer.core.ids import redraw
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
-from stayer.stores.redis import record
+from stayer.stores.redis import move, record
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.damage import MEND_PAUSE_S, UNREADABLE, keys_below, set_aside_alone
 from stayer.stores.redis.errors import translated
@@ -63,6 +63,8 @@ class Shards:
         """When all may be looked at again for what can't be read."""
         self._directory = Directory(nodes)
         self._places: dict[str, str] = {}
+        self.sealed: set[str] = set()
+        """The queues that a move into this store has prepared."""
         self._guard = Guard()
         nodes.mend = self._mend
 
@@ -83,9 +85,19 @@ class Shards:
         self.of(queue)
         return self._servers[queue]
 
-    def add(self, queues: Iterable[str]) -> None:
-        """Make sure that whoever lists shards will see these. First of all steps."""
-        self._directory.add(queues)
+    def add(self, queues: Iterable[str], *, is_sealed: bool = False) -> None:
+        """Make sure that whoever lists shards will see these. First of all steps. Raises StoreMoved
+        if one is new and the store is being moved, or was; unless it is the move that asks.
+        """
+        self._directory.add(queues, None if is_sealed else self._refuse_if_sealed)
+
+    def _refuse_if_sealed(self) -> None:
+        try:
+            mark = move.seal(self.server_of(REGISTRY))
+        except StoreUnreachable:
+            return  # then no queue can be made; and each that is there says it itself
+        if mark is not None:
+            raise StoreMoved(f"{self.nodes.url}: {mark.message}")
 
     def register_again(self, queues: Sequence[str]) -> None:
         """Name these once more to those who were told before, and may have been replaced since."""

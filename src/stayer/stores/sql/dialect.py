@@ -21,8 +21,9 @@ expands once, when the statements are loaded:
 | `{claim}`, `{claim alias}` | the same, but pass by what somebody else has locked |
 | `{counted queues}` | `stayer_queues` with its counters added up |
 
-Any other word stands for columns (`rows.py`) or for the statement of that name. A statement that
-claims is there a second time, for those who only look, as `NAME unclaimed`.
+Any other word stands for columns (`rows.py`) or for the statement of that name. Names of tables
+begin with `stayer_`, for which a store may have a prefix of its own (`table_names.py`). A statement
+that claims is there a second time, for those who only look, as `NAME unclaimed`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 from stayer.stores.sql.notices import COLUMNS as NOTICE_COLUMNS
-from stayer.stores.sql.rows import NEW_COLUMNS, NEW_VALUES, SCHEDULE_COLUMNS, TASK_COLUMNS
+from stayer.stores.sql.rows import (
+    FIELD_COLUMNS,
+    FIELD_VALUES,
+    NEW_COLUMNS,
+    NEW_VALUES,
+    SCHEDULE_COLUMNS,
+    TASK_COLUMNS,
+)
+from stayer.stores.sql.table_names import DEFAULT_PREFIX, with_prefix
 from stayer.stores.sql.transaction import UNCLAIMED, Cell, Composed, Named
 
 _HERE = Path(__file__).parent
@@ -47,6 +56,8 @@ _COLUMNS = {
     "new_values": NEW_VALUES,
     "schedule": SCHEDULE_COLUMNS,
     "notice": NOTICE_COLUMNS,
+    "fields": FIELD_COLUMNS,
+    "field_values": FIELD_VALUES,
 }
 _Macro: TypeAlias = Callable[[str], str]
 
@@ -145,11 +156,20 @@ class Dialect(ABC):
 class Statements(dict[Named, str]):
     """The statements of a dialect. Those that are composed are made when they are first used."""
 
-    def __init__(self, dialect: Dialect, columns: Mapping[str, str], *own: Path) -> None:
-        texts = load(_HERE / "statements.sql") | load(_HERE / "notices.sql")
+    def __init__(
+        self,
+        dialect: Dialect,
+        columns: Mapping[str, str],
+        *own: Path,
+        prefix: str = DEFAULT_PREFIX,
+    ) -> None:
+        texts: dict[str, str] = {}
+        for name in ("statements.sql", "notices.sql", "move.sql"):
+            texts |= load(_HERE / name)
         for path in own:
             texts |= load(path)
         self._dialect = dialect
+        self._prefix = prefix
         self._texts = {**texts, **_COLUMNS, **columns}
         super().__init__({name: self._numbered(self._expanded(texts[name])) for name in texts})
         for name, text in texts.items():
@@ -169,6 +189,10 @@ class Statements(dict[Named, str]):
         self[key] = made = self._numbered(self._expanded(text))
         return made
 
+    def named(self, text: str) -> str:
+        """SQL, or the name of a table, with the prefix that the tables of this store have."""
+        return with_prefix(text, self._prefix)
+
     def _expanded(self, text: str) -> str:
         macros = self._dialect.macros()
 
@@ -183,7 +207,9 @@ class Statements(dict[Named, str]):
         return _MACRO.sub(expand, text)
 
     def _numbered(self, text: str) -> str:
-        """With the dialect's parameters. One without a number has the next one."""
+        """With the dialect's parameters, where one without a number has the next one; and with the
+        store's own names.
+        """
         count = 0
 
         def placeholder(found: re.Match[str]) -> str:
@@ -191,7 +217,7 @@ class Statements(dict[Named, str]):
             count += 1
             return self._dialect.placeholder(int(found[1]) if found[1] else count)
 
-        return _PARAMETER.sub(placeholder, text)
+        return _PARAMETER.sub(placeholder, self.named(text))
 
 
 def load(path: Path) -> dict[str, str]:

@@ -15,26 +15,11 @@ import msgspec
 
 from stayer.core.history.attempt_times import moment_of
 from stayer.core.history.gaps import DROPPED, keep_across_gap, note
-from stayer.core.model import Attempt, Ending, Event, Fault, Task, Usage
+from stayer.core.history.line import Line
+from stayer.core.model import Attempt, Event, Task, Usage
 
 LONGEST = 4000
 """What a row keeps of its history; more is moved out of it when the next line comes."""
-
-
-class Line(msgspec.Struct, array_like=True, frozen=True):
-    """One thing that happened."""
-
-    number: int
-    at: float
-    event: str
-    attempt: int = 0
-    worker: str | bool | None = None
-    note: str | None = None
-    ending: Ending | None = None
-    error: Fault | None = None
-    node: str | None = None
-    pid: int | None = None
-    was_at: float | None = None
 
 
 _decode = msgspec.json.Decoder(Line).decode_lines

@@ -66,7 +66,7 @@ def take_notices(
         return []
     tx.run("notices.take", tx.now + lease, tx.array(seqs))
     rows = {row[0]: row for row in tx.all("notices.seqs", tx.array(seqs))}
-    return [_notice(rows[seq]) for seq in seqs]
+    return [notice_from_row(rows[seq]) for seq in seqs]
 
 
 def settle_notice(tx: Transaction, notice: Notice, delivery: Delivery) -> bool:
@@ -93,7 +93,7 @@ def page(
     else:
         rows = tx.all("notices", before, limit + 1)
     following = str(rows[limit - 1][0]) if len(rows) > limit else None
-    return NoticePage(tuple(map(_notice, rows[:limit])), following)
+    return NoticePage(tuple(map(notice_from_row, rows[:limit])), following)
 
 
 def retry_notices(tx: Transaction, ids: Sequence[str]) -> int:
@@ -111,7 +111,8 @@ _FORM = form(
 )
 
 
-def _notice(row: Row) -> Notice:
+def notice_from_row(row: Row) -> Notice:
+    """A notice from a row of COLUMNS."""
     _, id, task, queue, event, to, attempt, at, state, *how_far, record = checked(row, _FORM)
     tries, forgiven, since, following, said = how_far
     return Notice(

@@ -14,7 +14,7 @@ from stayer.stores.sql.transaction import Transaction
 
 MINUTE = 60
 _FORM = form("real", "text", "2 integer?", "real?", "4 integer", "2 real")
-_FIELDS = ("at", "queue", *MEASURED, *COUNTED)
+FIELDS = ("at", "queue", *MEASURED, *COUNTED)
 
 
 def last_sampled(tx: Transaction) -> int | None:
@@ -63,11 +63,11 @@ def read(
     """Those of a stretch of time."""
     wanted = [""] if queues is None else list(queues)
     rows = tx.all("figures", step, since, until, not wanted, tx.array(wanted))
-    return [Figures(**dict(zip(_FIELDS, checked(row, _FORM), strict=True))) for row in rows]
+    return [Figures(**dict(zip(FIELDS, checked(row, _FORM), strict=True))) for row in rows]
 
 
 def _cells(point: Figures) -> Iterator[object]:
-    return (getattr(point, name) for name in _FIELDS)
+    return (getattr(point, name) for name in FIELDS)
 
 
 def _minute(tx: Transaction, at: int) -> dict[str, Figures]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import uuid4
 
+from stayer.core.history.line import Line
 from stayer.core.model import (
     EVERYTHING,
     Attempt,
@@ -75,7 +76,7 @@ def events(tx: Transaction, id: str) -> list[Event]:
     return [] if found is None else list(history.events(id, found[1], _history(tx, found[0])))
 
 
-def _history(tx: Transaction, seq: int) -> list[history.Line]:
+def _history(tx: Transaction, seq: int) -> list[Line]:
     return history.read(tx.all("history", seq))
 
 

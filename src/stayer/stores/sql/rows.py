@@ -52,6 +52,9 @@ def column(field: str) -> str:
 
 TASK_COLUMNS = ", ".join((*map(column, Task.__struct_fields__), "seq"))
 """In the order of Task's fields, `seq` behind."""
+FIELD_COLUMNS = ", ".join(map(column, Task.__struct_fields__))
+FIELD_VALUES = ", ".join(f"?{number}" for number in range(6, 6 + len(Task.__struct_fields__)))
+"""Those alone, and their values in the statement `load.task`."""
 SCHEDULE_COLUMNS = (
     "name, cron, zone, task, overlap, catch_up, jitter, paused, origin, next, created, updated, "
     "last, last_task, waiting"
@@ -284,6 +287,19 @@ _new_cells: Callable[[NewTask, Born], Row] = generated.function(
 def cells_in_common(new: NewTask, born: Born) -> Row:
     """The parameters of the statement `submit` that are not of one task alone."""
     return (history.after_number(born.at, born.state), *_new_cells(new, born))
+
+
+def task_cells(task: Task, parameters: Cell, result: Cell) -> Row:
+    """The cells of FIELD_COLUMNS; these two come in the form in which they are kept."""
+    apart = {"parameters": parameters, "result": result}
+    return tuple(
+        apart[field.name]
+        if field.name in apart
+        else json_cell(getattr(task, field.name))
+        if field.kind in _AS_JSON_TEXT
+        else getattr(task, field.name)
+        for field in STORED
+    )
 
 
 _PURGED = form("3 text", "real", "real?", "real")

@@ -24,18 +24,21 @@ from stayer.core.model import (
     Submitted,
     Task,
 )
+from stayer.core.move.records import Batch, Record, Seal, Stage
 from stayer.core.notify.notices import Notice
 from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.sql import failures as failure_reads
 from stayer.stores.sql import flows as flow_operations
 from stayer.stores.sql import notices as notice_operations
-from stayer.stores.sql import queue_stats, reads
+from stayer.stores.sql import queue_stats, reads, sealing
 from stayer.stores.sql import queues as queue_operations
 from stayer.stores.sql import schedules as schedule_operations
 from stayer.stores.sql import workers as worker_operations
 from stayer.stores.sql.commit import applied, commit, delayed
+from stayer.stores.sql.dump import dump as dump_records
 from stayer.stores.sql.find import find
 from stayer.stores.sql.journal import Ledger
+from stayer.stores.sql.load import load as load_records
 from stayer.stores.sql.reserve import following, promote, reserve
 from stayer.stores.sql.retention import forget, is_anything_old
 from stayer.stores.sql.submit import IdTaken, submit
@@ -117,6 +120,10 @@ class SqlStore(Store):
     def setup(self) -> None:
         """Make or upgrade the tables."""
         self._database.setup()
+
+    def ddl(self) -> str:
+        """All that makes the tables, as text for whoever has the right to run it."""
+        return self._database.ddl()
 
     def close(self) -> None:
         """Release all connections."""
@@ -282,6 +289,39 @@ class SqlStore(Store):
         self._database.number_events()
         with self._database.read() as tx:
             return reads.watch(tx, since, limit)
+
+    # Moving
+
+    @repeated
+    def seal(self) -> Seal | None:
+        """Read the mark of a move."""
+        with self._database.read() as tx:
+            return sealing.read(tx)
+
+    @repeated
+    def put_seal(self, seal: Seal | None) -> None:
+        """Let nobody change anything, or everybody again."""
+        with self._database.write() as tx:
+            tx.run("seal.drop")
+            self._database.refuse_changes(tx, None if seal is None else seal.message)
+            if seal is not None:
+                sealing.write(tx, seal)
+
+    @repeated
+    def load(self, records: Sequence[Record], progress: str) -> None:
+        """Take in records, and note how far that has come, in one transaction."""
+        with self._database.write() as tx:
+            with sealing.lifted(tx):
+                load_records(tx, records)
+            sealing.advanced(tx, progress)
+
+    def dump(self, stage: Stage, cursor: str | None, limit: int) -> Batch:
+        """Read some of a stage; events have all got their numbers before."""
+        if stage == "counters":
+            self._database.number_events()
+        return self._dump(stage, cursor, limit)
+
+    _dump = _reads(dump_records)
 
     # Reading
 

@@ -90,11 +90,19 @@ class Database(Protocol):
     def setup(self) -> None:
         """Make or upgrade the tables."""
 
+    def ddl(self) -> str:
+        """All that makes the tables, as text for whoever has the right to run it."""
+
     def close(self) -> None:
         """Close the connections that nobody uses now."""
 
     def clock(self) -> float:
         """The store's time."""
+
+    def refuse_changes(self, tx: Transaction, message: str | None) -> None:
+        """Make triggers that refuse every change of the tables with this message, which begins with
+        `sealing.PREFIX`, as long as there is a row `seal` in `stayer_meta`; None drops them.
+        """
 
     def read(self) -> AbstractContextManager[Transaction]:
         """One consistent look."""

@@ -176,6 +176,15 @@ class Server:
                     raise answer
         return answers
 
+    def change_many(self, commands: Sequence[tuple[Any, ...]]) -> None:
+        """Plain commands that may each be done twice, in one round trip."""
+        if not commands:
+            return
+        with self.connection() as connection:
+            for answer in _ask_many(connection, commands):
+                if isinstance(answer, ResponseError):
+                    raise answer
+
     def change_if_unchanged(
         self, key: bytes, look: Callable[[], Sequence[tuple[Any, ...]]]
     ) -> bool:

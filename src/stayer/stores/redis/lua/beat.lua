@@ -16,6 +16,7 @@ local function renew()
   local ends = now + lease
   if not known[1] then
     if number ~= 1 then return false end
+    last_number() -- a store that is sealed takes no workers
     call('HSET', key, 'started_at', exact(now))
     if nonce == 'introduced' then call('HSET', key, 'unproven', 1) end
   else

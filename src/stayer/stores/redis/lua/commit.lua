@@ -8,6 +8,7 @@
 -- to be confirmed by replicas: what has ended must not run again
 -- include: change, answer, empty_writes
 
+last_number() -- before anything is written: the store may be sealed
 local groups_of_changes = cmsgpack.unpack(ARGV[3])
 -- What is cancelled can be forgotten next, and who is asked or held keeps more from coming.
 local eases = true

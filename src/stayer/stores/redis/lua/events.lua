@@ -7,7 +7,8 @@
 -- only reads
 -- include: record, stream
 
-local last = tonumber(call('GET', @last()) or newest_number(@events()))
+local noted = string.match(call('GET', @last()) or '', '^sealed (%d+)') or call('GET', @last())
+local last = tonumber(noted or newest_number(@events()))
 -- A failover that lost the newest events uses their numbers again: whoever is ahead starts from here.
 local since = math.min(tonumber(ARGV[3]), last)
 local limit, budget = tonumber(ARGV[4]), tonumber(ARGV[5])

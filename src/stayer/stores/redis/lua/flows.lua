@@ -158,6 +158,7 @@ return {values, ended, unknown, afar}
 -- returns how many notes of ends there are now
 -- include: change, empty_writes
 
+last_number() -- before anything is written: the store may be sealed
 whatever_memory_is_left() -- or what was cancelled would be needed for ever by those that wait for it
 -- One that waits for another number than it did has heard something else meanwhile: its turn comes again.
 local waiters = cmsgpack.unpack(ARGV[3])

@@ -6,6 +6,8 @@
 --         of ends there are, how many became pending, how many ended, how many strays missing_records.lua has to see to}
 -- include: expire, limits
 
+last_number() -- before anything is written: the store may be sealed
+
 -- What stands here for nothing.
 local function drop_stale(key, id, entry)
   call('ZREM', key, id)

@@ -15,7 +15,7 @@ local PLACES = {submitted = 4, complete = 5, failed = 6, cancelled = 7, ran = 8,
 
 local finish = math.floor(now / MINUTE) * MINUTE
 local last = tonumber(call('HGET', @meta(), 'sampled') or finish - MINUTE)
-if last >= finish then return 0 end
+if last >= finish or string.find(call('GET', @last()) or '', '^sealed') then return 0 end
 call('HSET', @meta(), 'sampled', string.format('%.0f', finish))
 
 local function add(found, queue, what, number)

@@ -19,6 +19,7 @@ return queue_infos({unpack(ARGV, 3)})
 -- to be confirmed by replicas: what was paused must not start
 -- include: tasks, old_history, queues, empty_writes
 
+last_number() -- before anything is written: the store may be sealed
 local name, wanted = ARGV[3], cmsgpack.unpack(ARGV[4])
 local key = @queue(name)
 if wanted.key_limits then
@@ -151,6 +152,7 @@ local name = ARGV[3]
 if call('SISMEMBER', @queues(), name) == 0 then return redis.error_reply('UNKNOWN queue') end
 local running = running_now(name)
 if running > 0 then return redis.error_reply('REFUSED ' .. running) end
+last_number() -- before anything is written: the store may be sealed
 whatever_memory_is_left()
 call('HSET', @queue(name), 'paused', 1)
 local ids = call('ZRANGE', @ids(name), 0, ARGV[4] - 1)

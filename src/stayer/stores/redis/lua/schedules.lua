@@ -39,6 +39,7 @@ return schedules_of(call('ZRANGEBYSCORE', @schedules(), '-inf', exact(now), 'LIM
 -- returns as schedules_of does; nothing if `updated` is another
 -- include: tasks
 
+last_number() -- before anything is written: the store may be sealed
 local name, queue = ARGV[3], ARGV[4]
 local key, fields = @schedule(name), {}
 if ARGV[5] ~= '' and tonumber(call('HGET', key, 'updated') or '') ~= tonumber(ARGV[5]) then return {} end
@@ -79,6 +80,7 @@ local key = @schedule(name)
 local seen = call('HMGET', key, 'updated', 'last', 'last_task')
 if not seen[1] or tonumber(seen[1]) ~= tonumber(ARGV[4])
   or tonumber(seen[2] or '') ~= tonumber(ARGV[5]) then return 0 end
+last_number() -- before anything is written: the store may be sealed
 
 local function set(field, value)
   if value == '' then call('HDEL', key, field) else call('HSET', key, field, value) end

@@ -19,7 +19,7 @@ local only = is_plain_submit and #given == 1 and #given[1][@G_IDS] == 1 and give
 if only and only[@G_PRIORITY] == 0 and not (only[@G_HELD] or only[@G_DELAY] or only[@G_ETA] or only[@G_EXPIRE]
   or only[@G_UNIQUE] or only[@G_APART][1]) then
   local id, queue, lane = only[@G_IDS][1], only[@G_QUEUE], only[@G_LANE]
-  local last, lined = call('GET', @last()), call('HGET', @queue(queue), 'lined')
+  local last, lined = tonumber(call('GET', @last()) or nil), call('HGET', @queue(queue), 'lined')
   local is_free = only[@G_GENERATED] or call('EXISTS', @purged(id)) == 0
   if last and not lined and is_free then
     local value, number = ARGV[only[@G_FIRST]], last + 1

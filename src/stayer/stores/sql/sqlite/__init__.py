@@ -10,7 +10,7 @@ from contextlib import suppress
 import msgspec
 
 from stayer.config import default_store
-from stayer.core.errors import BadConfig, BadInput, StayerError, StoreUnusable
+from stayer.core.errors import BadConfig, BadInput, StayerError, StoreMoved, StoreUnusable
 from stayer.core.insight.health import Finding
 from stayer.stores.sql.sqlite.damage import Mending
 from stayer.stores.sql.sqlite.database import Database
@@ -18,13 +18,14 @@ from stayer.stores.sql.sqlite.errors import Unreadable
 from stayer.stores.sql.sqlite.health import check
 from stayer.stores.sql.sqlite.rights import SHARED, as_shared
 from stayer.stores.sql.store import SqlStore
+from stayer.stores.sql.table_names import DEFAULT_PREFIX, checked_prefix
 
 _SYNCHRONOUS = ("normal", "full", "extra", "off")
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> SqliteStore:
     """`sqlite:///relative/path.db` or `sqlite:////absolute/path.db`, `?synchronous=full`,
-    `&shared=group`.
+    `&shared=group`, `&prefix=jobs_`.
     """
     path, _, query = url.removeprefix("sqlite:").partition("?")
     _refuse_memory(url, _unquote(path).lower(), query.lower())
@@ -33,17 +34,18 @@ def open_store(url: str, clock: Callable[[], float] | None = None) -> SqliteStor
             f"store {url!r}: write sqlite:///relative/path.db or sqlite:////absolute/path.db"
         )
     options = {"synchronous": "normal", "shared": "no"}
-    for option in filter(None, query.lower().split("&")):
+    for option in filter(None, query.split("&")):
         name, _, value = option.partition("=")
-        options[name] = value
-    synchronous, shared = options["synchronous"], as_shared(options["shared"])
+        options[name.lower()] = value
+    prefix = checked_prefix(url, options.pop("prefix", DEFAULT_PREFIX))
+    synchronous, shared = options["synchronous"].lower(), as_shared(options["shared"].lower())
     if len(options) > 2 or synchronous not in _SYNCHRONOUS or shared is None:
         raise BadConfig(
-            f"store {url!r}: the only options are synchronous={'|'.join(_SYNCHRONOUS)} and "
-            f"shared={'|'.join(SHARED)}"
+            f"store {url!r}: the only options are synchronous={'|'.join(_SYNCHRONOUS)}, "
+            f"shared={'|'.join(SHARED)} and prefix=… of the tables"
         )
     place = os.path.abspath(_unquote(path[3:]))
-    return SqliteStore(url, Database(place, synchronous, clock, shared))
+    return SqliteStore(url, Database(place, synchronous, clock, shared, prefix))
 
 
 def _refuse_memory(url: str, path: str, query: str) -> None:
@@ -84,6 +86,8 @@ _DAMAGED = (
 
 def _may_be_damage(error: Exception) -> bool:
     """Whether it may come from what is in the tables, not from what was asked."""
+    if isinstance(error, StoreMoved):
+        return False
     if isinstance(error, StayerError) and not isinstance(error, Unreadable):
         return isinstance(error.__cause__, ArithmeticError | sqlite3.IntegrityError)
     return isinstance(error, _DAMAGED)

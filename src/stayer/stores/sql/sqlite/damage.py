@@ -23,6 +23,7 @@ from stayer.core.limits import quote
 from stayer.core.model import JSON, QUEUED, Fault, Handles, Kept
 from stayer.core.schedules.model import unpack_task
 from stayer.stores.sql.journal import Ledger
+from stayer.stores.sql.sealing import lifted
 from stayer.stores.sql.sqlite.database import Database, SqliteTransaction
 
 logger = logging.getLogger("stayer.store")
@@ -134,7 +135,8 @@ def find(tx: SqliteTransaction) -> list[Damage]:
     for table in _TABLES:
         for key, cells in _damaged(tx, table):
             found += [
-                Damage(table, _named(key), name, cell.problem) for name, cell in cells.items()
+                Damage(tx.named(table), _named(key), name, cell.problem)
+                for name, cell in cells.items()
             ]
     return found
 
@@ -155,13 +157,15 @@ class Mending:
         if found:
             with self._database.write() as tx:
                 tx.sql(_MAKE)
-                damages = [damage for place in found for damage in _set_aside(tx, *place)]
+                with lifted(tx):
+                    damages = [damage for place in found for damage in _set_aside(tx, *place)]
                 tx.sql("DELETE FROM stayer_damaged WHERE number <= (SELECT max(number) FROM "
                        "stayer_damaged) - ?", _KEPT)  # fmt: skip
             for damage in damages:
                 logger.warning(
-                    "set aside in %s, row %s: %s %s (the table stayer_damaged has it as it was)",
+                    "set aside in %s, row %s: %s %s (the table %s has it as it was)",
                     damage.table, damage.row, damage.column, damage.problem,
+                    tx.named("stayer_damaged"),
                 )  # fmt: skip
         else:
             self._not_before = time.monotonic() + _PAUSE
@@ -328,17 +332,18 @@ def _set_aside(tx: SqliteTransaction, table: str, key: Key) -> list[Damage]:
     _, cells = _looked_at(table, columns, rows[0])
     if not cells:
         return []
+    called = tx.named(table)
     for name, cell in cells.items():
         tx.sql(
             'INSERT INTO stayer_damaged (at, "table", "row", "column", problem, value) '
             "VALUES (?, ?, ?, ?, ?, ?)",
-            tx.now, table, _named(key), name, cell.problem, cell.value,
+            tx.now, called, _named(key), name, cell.problem, cell.value,
         )  # fmt: skip
     _write(tx, table, where, values, cells)
     if table == "stayer_tasks":
         names = (column.name for column in columns)
         _end(tx, dict(zip(names, rows[0][1::2], strict=True)), cells)
-    return [Damage(table, _named(key), name, cell.problem) for name, cell in cells.items()]
+    return [Damage(called, _named(key), name, cell.problem) for name, cell in cells.items()]
 
 
 def _write(

@@ -19,7 +19,8 @@ from stayer.stores.sql.sqlite.fast import FastBulk
 from stayer.stores.sql.sqlite.lock import WriterLock
 from stayer.stores.sql.sqlite.wake import FileWaiter
 from stayer.stores.sql.sqlite.wal_checkpointer import Carrier
-from stayer.stores.sql.transaction import Cell, Named, Row
+from stayer.stores.sql.table_names import DEFAULT_PREFIX
+from stayer.stores.sql.transaction import Cell, Named, Row, Transaction
 
 BUSY = 10.0
 """How long a writer waits for its turn, in seconds."""
@@ -96,13 +97,17 @@ class SqliteTransaction:
         for worker in workers:
             self.run("wake.worker", worker)
 
+    def named(self, text: str) -> str:
+        """SQL, or the name of a table, with the prefix that the tables of this store have."""
+        return self._statements.named(text)
+
     def sql(self, text: str, *parameters: Cell) -> list[Row]:
         """The rows that SQL of SQLite's own gives: for what looks after the file itself."""
-        return self._execute(text, parameters).fetchall()
+        return self._execute(self.named(text), parameters).fetchall()
 
     def each(self, text: str, *parameters: Cell) -> Iterator[Row]:
         """The rows that such SQL gives, one at a time."""
-        yield from self._execute(text, parameters)
+        yield from self._execute(self.named(text), parameters)
 
 
 class _Connection:
@@ -152,12 +157,13 @@ class Database:
         synchronous: str,
         clock: Callable[[], float] | None,
         shared: rights.Shared = "no",
+        prefix: str = DEFAULT_PREFIX,
     ) -> None:
         self.path = path
         self._shared = shared
         self.clock = clock or time.time
         self._synchronous = synchronous
-        self._statements = statements(self.dialect)
+        self._statements = statements(self.dialect, prefix)
         self._idle: list[_Connection] = []
         self._guard = threading.Lock()
         self._pid = os.getpid()
@@ -168,6 +174,22 @@ class Database:
         from stayer.stores.sql.sqlite import schema  # which is written in terms of this
 
         schema.setup(self)
+
+    def refuse_changes(self, tx: Transaction, message: str | None) -> None:
+        """Make the triggers of a sealed store, or drop them."""
+        from stayer.stores.sql.sqlite import seal
+
+        assert isinstance(tx, SqliteTransaction)
+        if message is None:
+            seal.drop_triggers(tx)
+        else:
+            seal.put_triggers(tx, message)
+
+    def ddl(self) -> str:
+        """All that makes the tables, as text."""
+        from stayer.stores.sql.sqlite import schema
+
+        return schema.ddl(self._statements.named)
 
     @contextmanager
     def read(self) -> Iterator[SqliteTransaction]:

@@ -13,6 +13,7 @@ import msgspec
 
 from stayer.stores.sql.dialect import Dialect, Statements
 from stayer.stores.sql.sqlite import just_reserved
+from stayer.stores.sql.table_names import DEFAULT_PREFIX
 from stayer.stores.sql.transaction import Cell
 
 _HERE = Path(__file__).parent
@@ -54,7 +55,7 @@ DIALECT = SqliteDialect()
 
 
 @lru_cache
-def statements(dialect: Dialect = DIALECT) -> Statements:
-    """The statements as SQLite reads them."""
+def statements(dialect: Dialect = DIALECT, prefix: str = DEFAULT_PREFIX) -> Statements:
+    """The statements as SQLite reads them, for tables whose names begin with the prefix."""
     own = (_HERE / "statements.sql", _HERE / "fast.sql")
-    return Statements(dialect, just_reserved.COLUMNS, *own)
+    return Statements(dialect, just_reserved.COLUMNS, *own, prefix=prefix)

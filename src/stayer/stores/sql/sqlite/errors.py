@@ -7,7 +7,8 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
+from stayer.core.errors import BadInput, StoreMoved, StoreUnreachable, StoreUnusable
+from stayer.stores.sql.sealing import PREFIX
 from stayer.stores.sql.sqlite.lock import LockTimeout
 
 
@@ -29,6 +30,8 @@ def translated(path: str, busy: float) -> Iterator[None]:
     except (UnicodeEncodeError, OverflowError) as error:
         raise BadInput(f"{path} can't keep this value: {error}") from error
     except sqlite3.IntegrityError as error:
+        if (sealed := str(error).removeprefix(PREFIX)).startswith("this store "):
+            raise StoreMoved(f"{path}: {sealed}") from error
         raise BadInput(f"{path} refuses this: {error}") from error
     except sqlite3.Error as error:
         raise _translation(path, error, busy) from error
@@ -68,7 +71,7 @@ def _translation(path: str, error: sqlite3.Error, busy: float) -> StoreUnreachab
         return Unreadable(
             f"{path} has something in it that can't be read ({error}): `stayer doctor` says what"
         )
-    if "no such table: stayer_" in str(error) or "no such column" in str(error):
+    if "no such table: " in str(error) or "no such column" in str(error):
         return StoreUnusable(f"{path} has no Stayer tables, or old ones: run `stayer init`")
     return StoreUnusable(f"{path}: {error}")
 

@@ -43,8 +43,8 @@ def _damage(tx: SqliteTransaction) -> Iterator[Finding]:
         return  # nor be counted
     if known := damage.known(tx):
         todo = (
-            "submit what is missing again; the table stayer_damaged has it as it was. "
-            "When that is seen to: DELETE FROM stayer_damaged"
+            f"submit what is missing again; the table {tx.named('stayer_damaged')} has it as it "
+            f"was. When that is seen to: DELETE FROM {tx.named('stayer_damaged')}"
         )
         yield Finding("damage", "warn", f"could not be read, set aside: {_listed(known)}", todo)
     else:
@@ -76,5 +76,6 @@ def _counters(tx: SqliteTransaction) -> Finding:
     wrong = sorted({queue for (queue, _), _ in kept.items() ^ counted.items()})
     if not wrong:
         return Finding("counters", "ok", f"right for {sum(counted.values()):,} tasks")
-    todo = "was a row of stayer_tasks changed by hand? Please report it otherwise"
+    table = tx.named("stayer_tasks")
+    todo = f"was a row of {table} changed by hand? Please report it otherwise"
     return Finding("counters", "warn", f"wrong for {', '.join(wrong)}", todo)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import get_args
@@ -52,6 +53,32 @@ def setup(database: Database) -> None:
             tx.sql(_trigger())
 
 
+def ddl(named: Callable[[str], str]) -> str:
+    """All that makes the tables in their newest version, for whoever runs it by hand; `named` gives
+    them their names.
+    """
+    made = [_statement for step in _STEPS.values() for _statement in _statements(step)]
+    there = {name for statement in made for name in _declared(statement)}
+    younger = [
+        f"ALTER TABLE stayer_tasks ADD COLUMN {declaration(field)};\n"
+        for field in STORED
+        if field.name not in there
+    ]
+    about = (
+        f"INSERT INTO stayer_meta (key, value) VALUES ('schema', '{VERSION}'), "
+        "('identity', lower(hex(randomblob(16))));\n"
+    )
+    script = "".join((*made, *younger, about))
+    return named(f"PRAGMA journal_mode = WAL;\nBEGIN IMMEDIATE;\n{script}COMMIT;\n")
+
+
+def _declared(statement: str) -> set[str]:
+    """The columns that a statement declares, if it makes the table of tasks."""
+    if "CREATE TABLE stayer_tasks" not in statement:
+        return set()
+    return set(re.findall(r'^    "?([a-z_]+)"?[ ,]', statement, re.MULTILINE))
+
+
 def _missing_columns(tx: SqliteTransaction) -> list[str]:
     """Columns of fields that are younger than this file. They are added without another version of
     the tables: an older Stayer names the columns that it knows, and need not know of more.
@@ -64,7 +91,7 @@ def _is_outdated(tx: SqliteTransaction) -> bool:
     """Whether the trigger for rows by hand is one of an older Stayer. It is replaced without
     another version of the tables, which an older Stayer would refuse: it need not know.
     """
-    rows = tx.sql("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?", _TRIGGER)
+    rows = tx.sql(f"SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = '{_TRIGGER}'")
     return not rows or _revision(rows[0][0]) < _revision(_trigger())
 
 
@@ -126,8 +153,8 @@ def _version(tx: SqliteTransaction, path: str) -> int:
         version = int(rows[0][0]) if rows else 0
     except ValueError:
         raise StoreUnusable(
-            f"{path}: the version of its tables can't be read: fix it in stayer_meta, or restore "
-            "the file from a backup"
+            f"{path}: the version of its tables can't be read: fix it in "
+            f"{tx.named('stayer_meta')}, or restore the file from a backup"
         ) from None
     if version > VERSION:
         raise StoreUnusable(

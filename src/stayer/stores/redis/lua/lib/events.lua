@@ -1,5 +1,5 @@
 -- What happened, for those who watch, and who is to be woken by it: noted while a script works, rows at its end.
--- include: stream
+-- include: stream, sealed
 -- scope
 
 local groups = {}
@@ -9,8 +9,12 @@ local ordered = {} -- worker → true
 local last
 local function last_number()
   if not last then
-    last = tonumber(call('GET', @last()) or nil)
-    if not last then last = newest_number(@events()) end -- none yet, or it is gone
+    local noted = call('GET', @last())
+    last = tonumber(noted or nil)
+    if not last then
+      refuse_if_sealed(noted)
+      last = newest_number(@events()) -- none yet, or it is gone
+    end
   end
   return last
 end

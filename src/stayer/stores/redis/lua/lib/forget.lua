@@ -15,6 +15,7 @@ end
 local function forget(entry)
   local r = entry.r
   local id = r[@ID]
+  last_number() -- before anything goes: the store may be sealed
   touch(entry)
   if r[@FINISHED_AT] then
     call('SET', @purged(id),
