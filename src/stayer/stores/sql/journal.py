@@ -17,9 +17,9 @@ from stayer.stores.sql.transaction import Numbers, Row, Transaction
 
 _POSITION = {state: index for index, state in enumerate(STATES)}
 _WAKES = len(STATES)
-_KEPT = 1_000_000
+EVENTS_KEPT = 1_000_000
 """How many events are kept for those who watch; they know more of a task from its history."""
-_ONCE_IN = 10_000
+TRIMMED_EVERY = 10_000
 """How many events there are between two looks for old ones."""
 
 
@@ -160,8 +160,8 @@ class Ledger:
         rows = [(batch.last, tx.now, json_cell(batch.ids), *batch.what) for batch in self._events]
         tx.many("event", rows)
         last = self._events[-1].last
-        if self._events[0].first // _ONCE_IN != last // _ONCE_IN:
-            tx.run("event.old", last - _KEPT)
+        if self._events[0].first // TRIMMED_EVERY != last // TRIMMED_EVERY:
+            tx.run("event.old", last - EVENTS_KEPT)
 
     def _of(self, queue: str) -> list[int]:
         counts = self._counts.get(queue)

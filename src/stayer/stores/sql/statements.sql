@@ -363,6 +363,10 @@ DELETE FROM stayer_logs WHERE task = ? AND attempt > ? AND attempt < ?;
 -- name: history.forget_usage
 DELETE FROM stayer_usage WHERE task = ? AND attempt > ? AND attempt < ?;
 
+-- name: attend.unaware
+-- Those of these workers that nobody watches by that time.
+SELECT id FROM stayer_workers WHERE id {in texts ?} AND watched_until < ?;
+
 -- name: attend
 -- now, until when, workers.
 UPDATE stayer_workers
@@ -639,6 +643,15 @@ UPDATE stayer_queues SET retention = ? WHERE name = ?;
 -- name: queue.lock
 -- Names: for the time of this transaction nobody else changes, or takes from, these queues.
 SELECT name FROM stayer_queues WHERE name {in texts ?} ORDER BY name {lock};
+
+-- name: queue.lock_limited
+-- The same for those of them that have limits, lines or a rate.
+SELECT name FROM stayer_queues
+WHERE name {in texts ?} AND ("limit" IS NOT NULL OR lined = {yes} OR rate IS NOT NULL)
+ORDER BY name {lock};
+
+-- name: queue.there
+SELECT name FROM stayer_queues WHERE name = ?;
 
 -- name: queue.lock_new
 -- A row that is always there, in the place of those of queues that are not yet.

@@ -113,6 +113,11 @@ class Database(Protocol):
         is but one writer.
         """
 
+    def tidy(self) -> None:
+        """What keeps the tables small, once in a while: numbers events that nobody has watched, and
+        whatever else this database needs. Quick, and harmless if several do it at once.
+        """
+
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
         """Hears of work in these queues and of orders to this worker."""
 

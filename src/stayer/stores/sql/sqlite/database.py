@@ -215,6 +215,9 @@ class Database:
     def number_events(self) -> None:
         """Events have their numbers from the beginning: there is one writer."""
 
+    def tidy(self) -> None:
+        """Nothing to do: counters and events are written once, as they stay."""
+
     def waiter(self, worker: str | None, queues: Sequence[str]) -> FileWaiter:
         """Hears of work in these queues and of orders to this worker."""
         names = DIALECT.array(queues)
