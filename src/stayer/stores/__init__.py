@@ -12,6 +12,8 @@ from stayer.store import Store
 
 _BUILT_IN = {
     "sqlite": "stayer.stores.sql.sqlite",
+    "postgresql": "stayer.stores.sql.postgres",
+    "postgres": "stayer.stores.sql.postgres",
     "redis": "stayer.stores.redis",
     "rediss": "stayer.stores.redis",
     "redis+sentinel": "stayer.stores.redis",
@@ -20,6 +22,8 @@ _BUILT_IN = {
     "rediss+cluster": "stayer.stores.redis_cluster",
     "unix": "stayer.stores.redis",
 }
+_EXTRAS = {"redis": "redis", "psycopg": "postgres"}
+"""The driver that a store needs, and the extra that brings it."""
 _SERVERS = ("http", "https")
 _GROUP = "stayer.stores"
 
@@ -38,7 +42,8 @@ def open_store(url: str, clock: Clock | None = None, token: str | None = None) -
         shown = repr(url) if "@" not in url else "…"  # with what may be a password
         raise BadConfig(
             f"store {shown} is not a URL: for a SQLite file write sqlite:///relative/path.db or "
-            "sqlite:////absolute/path.db, for a Redis server redis://host:6379/0, for `stayer "
+            "sqlite:////absolute/path.db, for a PostgreSQL server "
+            "postgresql://user@host/database, for a Redis server redis://host:6379/0, for `stayer "
             "serve` http://host:8787"
         )
     if scheme in _BUILT_IN:
@@ -54,10 +59,12 @@ def _built_in(scheme: str) -> ModuleType:
     try:
         return import_module(_BUILT_IN[scheme])
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "redis":
+        driver = (error.name or "").partition(".")[0]
+        if driver not in _EXTRAS:
             raise
         raise BadConfig(
-            f"store {scheme}:… needs the package redis: pip install '.[redis]' in a checkout"
+            f"store {scheme}:… needs the package {driver}: pip install '.[{_EXTRAS[driver]}]' in a "
+            "checkout"
         ) from None
 
 

@@ -226,8 +226,8 @@ task_from_row: Callable[[Row], Task] = generated.function(
     "task_from_row",
     _reading(),
     {
-        "Task": Task, "_convert": msgspec.convert, "_form": _TASK, "value_from_cell": value_from_cell,
-        "_decoded": _decoded, "_hooks": hooks_from_cell,
+        "Task": Task, "_convert": msgspec.convert, "_form": _TASK, "_decoded": _decoded,
+        "value_from_cell": value_from_cell, "_hooks": hooks_from_cell,
         **{f"_{field.name}_decoder": msgspec.json.Decoder(field.type) for field in _DECODED},
         **{f"_{field.name}_default": field.default for field in _DECODED},
     },
