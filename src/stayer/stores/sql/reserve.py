@@ -63,7 +63,8 @@ def reserve(
             continue
         tasks += _take(tx, seqs, queue, worker, node, ledger)
         if rules.bucket is not None:
-            tx.run("reserve.tokens", rules.bucket.level(tx.now) - len(seqs), tx.now, queue)
+            tokens = rules.bucket.level(tx.now) - len(seqs)
+            tx.send("reserve.tokens", [(tokens, tx.now, queue)])
         ledger.moved(queue, "pending", "reserved", len(seqs))
     return tasks
 

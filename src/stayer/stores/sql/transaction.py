@@ -65,6 +65,11 @@ class Transaction(Protocol):
     def many(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> int:
         """Run it for each of these; how many rows it changed."""
 
+    def send(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> None:
+        """Run it for each of these, in its turn, where nobody asks what came of it: that may be
+        told with the next answer, or with the commit.
+        """
+
     def array(self, values: Iterable[str | int]) -> Cell:
         """The parameter of a macro such as `{in texts ?}`."""
 
