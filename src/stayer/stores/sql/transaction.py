@@ -70,6 +70,11 @@ class Transaction(Protocol):
         told with the next answer, or with the commit.
         """
 
+    def prefetch(self, statement: Named, *parameters: Cell) -> None:
+        """Somebody will ask for the rows of just this soon, as they are by then or now: they may
+        come with the next answer.
+        """
+
     def array(self, values: Iterable[str | int]) -> Cell:
         """The parameter of a macro such as `{in texts ?}`."""
 

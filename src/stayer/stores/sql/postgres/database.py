@@ -22,6 +22,7 @@ from stayer.stores.sql.postgres.afterwards import Afterwards
 from stayer.stores.sql.postgres.clock import ServerClock
 from stayer.stores.sql.postgres.dialect import DIALECT, statements
 from stayer.stores.sql.postgres.errors import Gone, is_lost, translated, translation
+from stayer.stores.sql.postgres.fast import FastBulk, WaryBulk
 from stayer.stores.sql.postgres.url import Address
 from stayer.stores.sql.postgres.wake import Listener, ServerWaiter
 from stayer.stores.sql.transaction import Cell, Named, Row
@@ -75,6 +76,10 @@ def raw_cursor(connection: psycopg.Connection[Any]) -> psycopg.RawCursor[Row]:
     return psycopg.RawCursor(connection, row_factory=tuple_row)
 
 
+_Unsent: TypeAlias = tuple[str, Sequence[Cell] | None, psycopg.RawCursor[Row] | None]
+"""A statement, its parameters, and who is to have what it gives."""
+
+
 class PostgresTransaction:
     """A transaction on a connection (see `Transaction`). It begins with the first statement; what
     nobody waits for goes to the server with the next one, and the last with the commit: so most
@@ -93,7 +98,8 @@ class PostgresTransaction:
         self._is_ours = begin is not None
         self._cursor = self._new_cursor()
         self._statements = statements
-        self._unsent: list[tuple[str, Sequence[Cell] | None]] = [(begin, None)] if begin else []
+        self._unsent: list[_Unsent] = [(begin, None, None)] if begin else []
+        self._prefetched: dict[tuple[Named, str], psycopg.RawCursor[Row]] = {}
         self.has_begun = False
         self.now = now
         self.dialect: Dialect = DIALECT
@@ -104,10 +110,16 @@ class PostgresTransaction:
         self.has_events = False
 
     def all(self, statement: Named, *parameters: Cell) -> list[Row]:
+        fetched = self._prefetched and self._prefetched.pop((statement, repr(parameters)), None)
+        if fetched:
+            if self._unsent:
+                self.flush()
+            return fetched.fetchall()
         return self._execute(self._statements[statement], parameters).fetchall()
 
     def one(self, statement: Named, *parameters: Cell) -> Row | None:
-        return self._execute(self._statements[statement], parameters).fetchone()
+        rows = self.all(statement, *parameters)
+        return rows[0] if rows else None
 
     def run(self, statement: Named, *parameters: Cell) -> int:
         return self._execute(self._statements[statement], parameters).rowcount
@@ -125,7 +137,12 @@ class PostgresTransaction:
     def send(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> None:
         self.has_events |= statement == "event"
         text = self._statements[statement]
-        self._unsent.extend((text, row) for row in parameters)
+        self._unsent.extend((text, row, None) for row in parameters)
+
+    def prefetch(self, statement: Named, *parameters: Cell) -> None:
+        cursor = self._new_cursor()
+        self._prefetched[statement, repr(parameters)] = cursor
+        self._unsent.append((self._statements[statement], parameters, cursor))
 
     def delete_tasks(self, seqs: list[int]) -> None:
         self.send("purge.dated", [(repr(self.now),)])
@@ -144,7 +161,7 @@ class PostgresTransaction:
         if not self.has_begun and len(self._unsent) < 2:
             return
         if last is not None:
-            self._unsent.append((last, None))
+            self._unsent.append((last, None, None))
         with self._connection.pipeline():
             self._send_all()
 
@@ -174,8 +191,8 @@ class PostgresTransaction:
     def _send_all(self) -> None:
         unsent, self._unsent = self._unsent, []
         self.has_begun = True
-        for text, parameters in unsent:
-            self._new_cursor().execute(text, parameters)
+        for text, parameters, cursor in unsent:
+            (cursor or self._new_cursor()).execute(text, parameters)
 
 
 _inherited: list[Connection] = []
@@ -186,7 +203,7 @@ class Database:
     """A PostgreSQL server, used by many threads, and again after a fork."""
 
     dialect: Dialect = DIALECT
-    bulk: Bulk = Bulk()
+    bulk: Bulk = FastBulk()
 
     def __init__(self, address: Address, clock: Callable[[], float] | None) -> None:
         self.address = address
@@ -243,7 +260,7 @@ class Database:
         with translated(self.address.url):
             if theirs.autocommit and theirs.info.transaction_status == TransactionStatus.IDLE:
                 theirs.execute("BEGIN")
-            tx = PostgresTransaction(theirs, self._statements, self.clock(), None, self.bulk)
+            tx = PostgresTransaction(theirs, self._statements, self.clock(), None, WaryBulk())
             yield tx
             # Only the caller knows when it commits: so these are a part of it.
             if tx.messages:
