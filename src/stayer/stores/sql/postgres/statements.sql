@@ -69,6 +69,13 @@ INSERT INTO stayer_counts (
 )
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10 WHERE ?9::bigint IS NOT NULL;
 
+-- name: queue.make_all
+-- Those of these that are not there.
+INSERT INTO stayer_queues (name)
+SELECT wanted.name FROM unnest(?1::text[]) AS wanted (name)
+WHERE NOT EXISTS (SELECT 1 FROM stayer_queues AS q WHERE q.name = wanted.name)
+ON CONFLICT (name) DO NOTHING;
+
 -- name: wake.worker
 -- Nothing to write: workers hear of it by NOTIFY.
 SELECT 1 WHERE ?1::text IS NULL;
