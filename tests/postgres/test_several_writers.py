@@ -224,8 +224,8 @@ class TestSettings:
             mine.close()
             return number
 
-        found = [in_thread(lambda queues=queues: work(queues)) for queues in (["a", "b"], ["b", "a"])]  # type: ignore[misc]
-        assert sum(each() for each in found) == 120
+        one, another = in_thread(lambda: work(["a", "b"])), in_thread(lambda: work(["b", "a"]))
+        assert one() + another() == 120
         row = hand.execute(
             "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         ).fetchone()

@@ -312,6 +312,11 @@ class Database:
         for connection in idle:
             connection.close()
 
+    def __del__(self) -> None:
+        if self._pid == os.getpid():
+            for connection in self._idle:
+                connection.close()
+
     # Connections
 
     @contextmanager
