@@ -12,7 +12,14 @@ from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import Clock
 from tests.servers.cluster import clustered
-from tests.servers.finding import oldest_redis_binary, redis_binary, valkey_binary
+from tests.servers.finding import (
+    oldest_postgres_binaries,
+    oldest_redis_binary,
+    postgres_binaries,
+    redis_binary,
+    valkey_binary,
+)
+from tests.servers.postgres import serving as postgres_serving
 from tests.servers.redis import serving
 from tests.sqlite.several_writers import several_writers
 
@@ -55,9 +62,23 @@ def redis_cluster(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
         yield cluster.url
 
 
+@contextmanager
+def postgres(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
+    with postgres_serving(postgres_binaries()) as server:
+        yield server.url
+
+
+@contextmanager
+def oldest_postgres(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
+    with postgres_serving(oldest_postgres_binaries()) as server:
+        yield lambda: server.url(prefix="jobs_")
+
+
 STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[FreshUrl]]] = {
     "sqlite": sqlite,
     "sqlite-plain": sqlite_prefixed,
+    "postgres": postgres,
+    "postgres-oldest": oldest_postgres,
     "redis": redis,
     "valkey": valkey,
     "redis-6.2": oldest_redis,
@@ -65,7 +86,7 @@ STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[Fres
 }
 """Name → starts what the store needs, gives fresh URLs, and stops it in the end."""
 
-ALIKE = ("sqlite-plain", "valkey", "redis-6.2")
+ALIKE = ("sqlite-plain", "postgres-oldest", "valkey", "redis-6.2")
 """Stores with the same scripts as another one, or the same tables."""
 
 ALSO_ALIKE = (

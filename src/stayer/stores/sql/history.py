@@ -79,13 +79,16 @@ def _decoded(part: str) -> list[Line]:
 def events(id: str, queue: str, lines: Sequence[Line]) -> Iterator[Event]:
     """What happened to a task."""
     holder: str | None = None
+    newest = 0
     for line in lines:
         holder = line.worker if isinstance(line.worker, str) else holder
         if line.event == DROPPED:
             holder = None
         if line.number:
+            # Of two who change a task at once, the second may have drawn its number first.
+            newest = max(line.number, newest + 1)
             yield Event(
-                number=line.number,
+                number=newest,
                 at=line.at,
                 id=id,
                 queue=queue,

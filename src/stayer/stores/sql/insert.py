@@ -7,7 +7,7 @@ from stayer.core.errors import BadInput
 from stayer.core.model import NewTask, Task
 from stayer.core.submit.fresh import fresh_task
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.rows import Born, born, cells_in_common
+from stayer.stores.sql.rows import Born, born, cells_in_common, value_cell
 from stayer.stores.sql.transaction import Cell, Transaction
 
 
@@ -20,7 +20,7 @@ class Births:
 
     def add(self, new: NewTask, waits: bool, dependents: bool) -> Task:
         """One more; answers the task as it will be there."""
-        form = checked_parameters(new)
+        form = value_cell(checked_parameters(new), self._tx.dialect.bytes_as_text)
         this = born(new, self._tx.now, waits=waits, dependents=dependents)
         self._tasks.append((new, this, form))
         return fresh_task(new, *this)

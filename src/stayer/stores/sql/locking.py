@@ -6,7 +6,7 @@ the database.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from stayer.stores.sql.transaction import Transaction
 
@@ -27,8 +27,44 @@ def lock_queues(tx: Transaction, names: Iterable[str]) -> bool:
     return True
 
 
-def lock_queue_of(tx: Transaction, id: str) -> None:
-    """Lock the queue of a task, if there is one."""
+def share_settings(tx: Transaction, queues: Sequence[str]) -> bool:
+    """Before tasks are taken from these queues: nobody changes their settings until the end of the
+    transaction, so that none is exceeded that was set while this was under way. Those who take at
+    the same time don't wait for each other, unless a queue has limits, lines or a rate: then it
+    is locked here, in the order of names. Whether that is seen to for all.
+    """
+    if not tx.dialect.lock:
+        return False
+    if tx.dialect.shares_settings:
+        tx.send("queue.share", [(tx.array(queues),)])
+    if len(queues) < 2:
+        return False  # one can be looked at first
+    tx.send("queue.lock_limited", [(tx.array(queues),)])
+    return True
+
+
+def keep_settings(tx: Transaction, queue: str) -> None:
+    """Before the settings of a queue are changed: nobody takes from it, and those who have taken
+    have committed.
+    """
+    if tx.dialect.shares_settings:
+        tx.all("queue.keep", queue)
+    lock_queues(tx, [queue])
+
+
+def lock_words(tx: Transaction, queues: Sequence[str], words: Sequence[str]) -> None:
+    """Let nobody else claim these unique words, each of the queue in the same place."""
+    if tx.dialect.locks_words:
+        tx.all("unique.lock", tx.array(queues), tx.array(words))
+    else:
+        lock_queues(tx, queues)
+
+
+def lock_word_of(tx: Transaction, id: str) -> None:
+    """The same for the word of a task, if it is there."""
+    if tx.dialect.locks_words:
+        tx.all("unique.lock_of", id)
+        return
     found = tx.one("get.seq", id) if tx.dialect.lock else None
     if found is not None:
         lock_queues(tx, [found[1]])

@@ -10,7 +10,7 @@ from stayer.core.ordering.fair_share import FORGOTTEN
 from stayer.core.queue_settings import merge_key_limits
 from stayer.store import REMEMBERED
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.locking import lock_queues
+from stayer.stores.sql.locking import keep_settings
 from stayer.stores.sql.reads import queues
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.transaction import UNCLAIMED, Row, Transaction
@@ -22,7 +22,7 @@ _TRACES_KEPT = 86400.0
 def set_queue(tx: Transaction, name: str, settings: QueueSettings) -> QueueInfo:
     """Change what is given."""
     tx.run("queue.make", name)
-    lock_queues(tx, [name])
+    keep_settings(tx, name)
     if "paused" in settings:
         _tell(tx, name, "paused" if settings["paused"] else "resumed", wake=True)
         tx.run("queue.pause", settings["paused"], name)
@@ -65,6 +65,8 @@ def _limits(tx: Transaction, name: str, settings: QueueSettings) -> list[Row]:
 
 def drop_queue(tx: Transaction, name: str, limit: int) -> int:
     """A part of the queue's tasks, then the queue."""
+    if tx.dialect.lock and tx.one("queue.there", name) is not None:
+        keep_settings(tx, name)
     running = tx.one("queue.running", name)
     if running is None:
         raise UnknownQueue(f"no queue {name!r}: `stayer queues` lists those there are")

@@ -17,7 +17,7 @@ from stayer.core.ordering.rate_limit import Bucket
 from stayer.stores.sql.commit import apply
 from stayer.stores.sql.flows import relay
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.locking import claimed, lock_queues
+from stayer.stores.sql.locking import claimed, lock_queues, share_settings
 from stayer.stores.sql.rows import (
     bucket_from_cells,
     limits_from_cell,
@@ -43,6 +43,10 @@ def reserve(
     ledger: Ledger,
 ) -> list[Task]:
     """Queue by queue, the best of the lanes that the worker can run."""
+    are_locked = share_settings(tx, queues)
+    for queue in queues[:1]:
+        tx.prefetch("reserve.queue", queue)
+        tx.prefetch("reserve.lanes", queue, _MANY + 1)
     registered = tx.one("reserve.worker", worker)
     if registered is None:
         raise LeaseLost(
@@ -53,7 +57,7 @@ def reserve(
         return []
     tasks: list[Task] = []
     for queue in queues:
-        rules = _rules(tx, queue, ledger)
+        rules = _rules(tx, queue, ledger, are_locked)
         left = min(limit - len(tasks), rules.room(limit, tx.now))
         if left <= 0:
             continue
@@ -62,7 +66,8 @@ def reserve(
             continue
         tasks += _take(tx, seqs, queue, worker, node, ledger)
         if rules.bucket is not None:
-            tx.run("reserve.tokens", rules.bucket.level(tx.now) - len(seqs), tx.now, queue)
+            tokens = rules.bucket.level(tx.now) - len(seqs)
+            tx.send("reserve.tokens", [(tokens, tx.now, queue)])
         ledger.moved(queue, "pending", "reserved", len(seqs))
     return tasks
 
@@ -195,19 +200,23 @@ class _Rules(Struct, frozen=True):
 _CLOSED, _OPEN = _Rules(), _Rules(None)
 
 
-def _rules(tx: Transaction, queue: str, ledger: Ledger) -> _Rules:
+def _rules(tx: Transaction, queue: str, ledger: Ledger, is_locked: bool) -> _Rules:
     settings = tx.one("reserve.queue", queue)
     if settings is None or settings[0]:
         return _CLOSED
     if _is_open(settings):
         return _OPEN
-    if lock_queues(tx, [queue]):  # those who take from it come one after the other
+    if not is_locked and lock_queues(
+        tx, [queue]
+    ):  # those who take from it come one after the other
         settings = tx.one("reserve.queue", queue)
         if settings is None or settings[0]:
             return _CLOSED
     _, places, lined, key_limit, key_limits, fair, rate, per, tokens, at = settings
+    if places is not None and not tx.dialect.counts_what_runs:
+        places -= ledger.more_running(queue)
     return _Rules(
-        None if places is None else places - ledger.more_running(queue),
+        places,
         lined != 0,
         KeyLimits(key_limit, limits_from_cell(key_limits)),
         fair is not None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import attrgetter
@@ -27,6 +28,7 @@ from stayer.core.model import (
     State,
     Task,
     Usage,
+    Value,
     Worker,
     WorkerState,
 )
@@ -142,7 +144,7 @@ _TASK = form(
 )
 _READ: dict[Kind, str] = {
     "flag": "{cell} != 0",
-    "value": "None if {cell} is None else _unpack({cell})",
+    "value": "None if {cell} is None else value_from_cell({cell})",
     **dict.fromkeys(
         _AS_JSON_TEXT,
         "_{cell}_default if {cell} is None else _decoded(_{cell}_decoder, {cell}, _{cell}_default)",
@@ -197,6 +199,24 @@ def hooks_from_cell(cell: Cell) -> tuple[str, ...]:
     return tuple(hooks)
 
 
+_BASE64 = "base64:"
+"""In front of bytes where a column holds text. No JSON begins so."""
+
+
+def value_cell(packed: str | bytes | None, as_text: bool) -> str | bytes | None:
+    """What `codec.pack` gives, as a column that may have to be text."""
+    if as_text and isinstance(packed, bytes):
+        return _BASE64 + b64encode(packed).decode()
+    return packed
+
+
+def value_from_cell(cell: str | bytes) -> Value:
+    """The user's value that such a column holds."""
+    if isinstance(cell, str) and cell.startswith(_BASE64):
+        return codec.unpack(b64decode(cell[len(_BASE64) :]))
+    return codec.unpack(cell)
+
+
 def json_cell(value: object) -> str | None:
     """JSON text for a column; what is empty or all default is null."""
     if value is None or value in ((), _DEFAULT_POLICY):
@@ -209,8 +229,8 @@ task_from_row: Callable[[Row], Task] = generated.function(
     "task_from_row",
     _reading(),
     {
-        "Task": Task, "_convert": msgspec.convert, "_form": _TASK, "_unpack": codec.unpack,
-        "_decoded": _decoded, "_hooks": hooks_from_cell,
+        "Task": Task, "_convert": msgspec.convert, "_form": _TASK, "_decoded": _decoded,
+        "value_from_cell": value_from_cell, "_hooks": hooks_from_cell,
         **{f"_{field.name}_decoder": msgspec.json.Decoder(field.type) for field in _DECODED},
         **{f"_{field.name}_default": field.default for field in _DECODED},
     },

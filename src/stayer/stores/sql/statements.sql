@@ -363,6 +363,10 @@ DELETE FROM stayer_logs WHERE task = ? AND attempt > ? AND attempt < ?;
 -- name: history.forget_usage
 DELETE FROM stayer_usage WHERE task = ? AND attempt > ? AND attempt < ?;
 
+-- name: attend.unaware
+-- Those of these workers that nobody watches by that time.
+SELECT id FROM stayer_workers WHERE id {in texts ?} AND watched_until < ?;
+
 -- name: attend
 -- now, until when, workers.
 UPDATE stayer_workers
@@ -640,6 +644,15 @@ UPDATE stayer_queues SET retention = ? WHERE name = ?;
 -- Names: for the time of this transaction nobody else changes, or takes from, these queues.
 SELECT name FROM stayer_queues WHERE name {in texts ?} ORDER BY name {lock};
 
+-- name: queue.lock_limited
+-- The same for those of them that have limits, lines or a rate.
+SELECT name FROM stayer_queues
+WHERE name {in texts ?} AND ("limit" IS NOT NULL OR lined = {yes} OR rate IS NOT NULL)
+ORDER BY name {lock};
+
+-- name: queue.there
+SELECT name FROM stayer_queues WHERE name = ?;
+
 -- name: queue.lock_new
 -- A row that is always there, in the place of those of queues that are not yet.
 SELECT value FROM stayer_meta WHERE key = 'identity' {lock};
@@ -770,13 +783,13 @@ DELETE FROM stayer_tasks WHERE seq {in numbers ?};
 -- name: purge.forget
 -- Some of those that were purged before then.
 DELETE FROM stayer_purged
-WHERE id IN (SELECT id FROM (SELECT id FROM stayer_purged WHERE at < ? LIMIT 1000) AS some);
+WHERE id IN (SELECT id FROM (SELECT id FROM stayer_purged WHERE at < ? LIMIT 1000) AS chosen);
 
 -- name: purge.events
 -- The oldest, as far as they are older than the moment given; the newest event stays.
 DELETE FROM stayer_events
 WHERE number IN (
-    SELECT number FROM (SELECT number, at FROM stayer_events ORDER BY number LIMIT 1000) AS some
+    SELECT number FROM (SELECT number, at FROM stayer_events ORDER BY number LIMIT 1000) AS chosen
     WHERE at < ? AND number < (SELECT max(number) FROM stayer_events)
 );
 

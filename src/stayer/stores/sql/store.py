@@ -359,6 +359,7 @@ class SqlStore(Store):
         if points:
             with self._database.write() as tx:
                 queue_stats.write(tx, last, points, minutes)
+            self._database.tidy()
         return minutes + queue_stats.MINUTE - self.now()
 
     @repeated

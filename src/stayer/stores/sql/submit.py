@@ -10,7 +10,7 @@ from stayer.core.flows.model import NewFlow, check, explain_unique_conflict
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
 from stayer.stores.sql.flows import add_flow, taken, tie, upstream_states, waits_for
-from stayer.stores.sql.locking import lock_queues
+from stayer.stores.sql.locking import lock_words
 from stayer.stores.sql.rows import task_from_purged, task_from_row
 from stayer.stores.sql.transaction import Transaction
 
@@ -108,8 +108,8 @@ def _holders(tx: Transaction, tasks: Sequence[NewTask]) -> dict[tuple[str, str |
     wanted = [(new.queue, new.unique) for new in tasks if new.unique is not None]
     if not wanted:
         return {}
-    queues, words = zip(*wanted, strict=True)
-    lock_queues(tx, queues)
+    queues, words = [queue for queue, _ in wanted], [word for _, word in wanted]
+    lock_words(tx, queues, words)
     rows = tx.all("submit.holders", tx.now, tx.array(queues), tx.array(words))
     found = map(task_from_row, rows)
     return {(task.queue, task.unique): task for task in found}

@@ -65,6 +65,16 @@ class Transaction(Protocol):
     def many(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> int:
         """Run it for each of these; how many rows it changed."""
 
+    def send(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> None:
+        """Run it for each of these, in its turn, where nobody asks what came of it: that may be
+        told with the next answer, or with the commit.
+        """
+
+    def prefetch(self, statement: Named, *parameters: Cell) -> None:
+        """Somebody will ask for the rows of just this soon, as they are by then or now: they may
+        come with the next answer.
+        """
+
     def array(self, values: Iterable[str | int]) -> Cell:
         """The parameter of a macro such as `{in texts ?}`."""
 
@@ -119,6 +129,11 @@ class Database(Protocol):
         """Give events that are committed and have no number for watchers yet the next ones, one
         caller at a time. Nothing to do where each has its number from the beginning, because there
         is but one writer.
+        """
+
+    def tidy(self) -> None:
+        """What keeps the tables small, once in a while: numbers events that nobody has watched, and
+        whatever else this database needs. Quick, and harmless if several do it at once.
         """
 
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:

@@ -29,6 +29,10 @@ def beat(
     tx: Transaction, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
 ) -> Beat:
     """One row for the lease, whatever the worker runs; more only for what is new."""
+    if not reports:  # which may change what the first of these gives
+        tx.prefetch("beat.orders", worker.id)
+        tx.prefetch("beat.suspects", worker.id, tx.now)
+        tx.prefetch("beat.wanted", tx.now, worker.id)
     if not _renew(tx, worker, number, nonce):
         raise LeaseLost(
             f"worker {worker.id} lost its lease: it was given up as dead, or another process uses "
@@ -122,13 +126,18 @@ def bury(tx: Transaction, judge: str, silent: dict[str, int]) -> list[Task]:
 
 def attend(tx: Transaction, workers: Sequence[str], seconds: float) -> None:
     """Let their beats say that somebody watches."""
+    unaware = tx.all("attend.unaware", tx.array(workers), tx.now) if tx.dialect.lock else []
     tx.run("attend", tx.now, tx.now + seconds, tx.array(workers))
+    if unaware:
+        tx.notify((), [id for (id,) in unaware])
 
 
 def drain_worker(tx: Transaction, worker: str) -> Worker:
     """Let its beats say that it is to take no more."""
     if not tx.run("drain", worker):
         raise _unknown(worker)
+    if tx.dialect.lock:  # where there is one writer, the row itself tells
+        tx.notify((), [worker])
     [found] = [each for each in workers(tx) if each.id == worker]
     return found
 

@@ -1,0 +1,209 @@
+"""Versions of the tables: made and upgraded step by step, in one transaction, under a lock."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import get_args
+from uuid import uuid4
+
+from stayer.core.errors import StoreUnusable
+from stayer.core.fields import FIELDS, STORED, Field
+from stayer.core.model import Policy
+from stayer.stores.sql.journal import EVENTS_KEPT, TRIMMED_EVERY
+from stayer.stores.sql.postgres.database import Database, PostgresTransaction
+from stayer.stores.sql.postgres.dialect import quoted
+from stayer.stores.sql.postgres.url import Address
+from stayer.stores.sql.rows import cell_kind, column, literal, never_null
+from stayer.stores.sql.table_names import with_prefix
+
+VERSION = 1
+_HERE = Path(__file__).parent
+_REVISION = 1
+"""Of the functions in schema.sql: to be raised with every change of them."""
+_TYPES = {
+    "text": 'text COLLATE "C"', "integer": "bigint", "real": "double precision", "any": "text",
+}  # fmt: skip
+
+
+def setup(database: Database) -> None:
+    """Bring the tables to VERSION; only looks if they are there already."""
+    with database.read() as tx:
+        if is_current(tx, database.address):
+            return
+    with database.write() as tx:
+        # Somebody else may have done it while this process stood in line.
+        tx.sql("SELECT pg_advisory_xact_lock($1)", database.address.key)
+        if is_current(tx, database.address):
+            return
+        _upgrade(tx, database.address)
+
+
+def ddl(address: Address) -> str:
+    """All that makes the tables, for whoever has the right to do so and runs it by hand."""
+    return "\n".join(
+        (
+            "BEGIN;",
+            *_in_schema(address),
+            *_parts(address),
+            f"INSERT INTO {with_prefix('stayer_meta', address.prefix)} (key, value)",
+            f"VALUES ('schema', '{VERSION}'), ('functions', '{_revision()}'),",
+            "    ('identity', replace(gen_random_uuid()::text, '-', ''));",
+            "COMMIT;",
+            "",
+        )
+    )
+
+
+def _upgrade(tx: PostgresTransaction, address: Address) -> None:
+    for statement in _in_schema(address, exists=_has_schema(tx, address)):
+        tx.script(statement)
+    tables, functions, triggers = _parts(address)
+    version = _version(tx, address)
+    if version == 0:
+        tx.script(tables)
+        tx.script(functions)
+        tx.script(triggers)
+    elif _functions(tx) < _revision():
+        tx.script(functions)
+    for declared in _missing_columns(tx):
+        tx.script(with_prefix(f"ALTER TABLE stayer_tasks ADD COLUMN {declared}", address.prefix))
+    for key, value in (("schema", VERSION), ("functions", max(_revision(), _functions(tx)))):
+        tx.script(
+            with_prefix(
+                f"INSERT INTO stayer_meta (key, value) VALUES ('{key}', '{value}') "
+                "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                address.prefix,
+            )
+        )
+    tx.run("identity.make", uuid4().hex)
+
+
+def _in_schema(address: Address, exists: bool = False) -> list[str]:
+    if address.schema is None:
+        return []
+    schema = quoted(address.schema)
+    make = [] if exists else [f"CREATE SCHEMA IF NOT EXISTS {schema};"]
+    return [*make, f"SET LOCAL search_path TO {schema}, pg_catalog;"]
+
+
+def _has_schema(tx: PostgresTransaction, address: Address) -> bool:
+    return bool(tx.sql("SELECT 1 FROM pg_namespace WHERE nspname = $1", address.schema))
+
+
+def is_current(tx: PostgresTransaction, address: Address) -> bool:
+    """Whether there is nothing to make or upgrade."""
+    return (
+        _version(tx, address) == VERSION
+        and _functions(tx) >= _revision()
+        and not _missing_columns(tx)
+    )
+
+
+def _missing_columns(tx: PostgresTransaction) -> list[str]:
+    """Columns of fields that are younger than these tables. They are added without another version:
+    an older Stayer names the columns that it knows, and need not know of more.
+    """
+    rows = tx.sql(
+        "SELECT attname FROM pg_attribute "
+        "WHERE attrelid = 'stayer_tasks'::regclass AND attnum > 0 AND NOT attisdropped"
+    )
+    there = {name for (name,) in rows}
+    return [_declaration(field) for field in STORED if field.name not in there]
+
+
+def _declaration(field: Field) -> str:
+    kind = "boolean" if field.kind == "flag" else _TYPES[cell_kind(field)]
+    declared = f"{column(field.name)} {kind}"
+    if not never_null(field):
+        return declared
+    default = str(field.default).lower() if field.kind == "flag" else literal(field.default)
+    return f"{declared} NOT NULL DEFAULT {default}"
+
+
+def _version(tx: PostgresTransaction, address: Address) -> int:
+    [(known,)] = tx.sql("SELECT to_regclass('stayer_meta') IS NOT NULL")
+    rows = tx.sql("SELECT value FROM stayer_meta WHERE key = 'schema'") if known else []
+    try:
+        version = int(rows[0][0]) if rows else 0
+    except ValueError:
+        raise StoreUnusable(
+            f"{address.url}: the version of its tables can't be read: fix it in stayer_meta, or "
+            "restore the database from a backup"
+        ) from None
+    if version > VERSION:
+        raise StoreUnusable(
+            f"{address.url} was made by a newer Stayer (tables of version {version}, this one "
+            f"knows {VERSION}): upgrade Stayer here, or choose another store"
+        )
+    return version
+
+
+def _functions(tx: PostgresTransaction) -> int:
+    """The revision of the functions that are there; they are replaced without another version of
+    the tables.
+    """
+    rows = tx.sql("SELECT value FROM stayer_meta WHERE key = 'functions'")
+    return int(rows[0][0]) if rows and str(rows[0][0]).isdigit() else 0
+
+
+def _revision() -> int:
+    # Fields are only ever added, so whoever knows more of them has the newer functions.
+    return 100 * _REVISION + len(_policy_fields())
+
+
+def _policy_fields() -> list[Field]:
+    return [field for field in FIELDS if field.home is Policy]
+
+
+@lru_cache
+def _parts(address: Address) -> tuple[str, str, str]:
+    """Tables, functions and triggers, with what follows from the table of fields filled in."""
+    script = (_HERE / "schema.sql").read_text(encoding="utf-8")
+    policy = _policy_fields()
+    meant = {
+        "key": str(address.key),
+        "channel": address.channel,
+        "events channel": address.events_channel,
+        "kept": str(EVENTS_KEPT),
+        "once in": str(TRIMMED_EVERY),
+        "policy fields": ", ".join(f"'{field.name}'" for field in policy),
+        "policy kinds": "\n            ".join(
+            f"WHEN key = '{field.name}' THEN {_policy_condition(field)}"
+            for field in policy
+            if field.kind != "seconds"
+        ),
+    }
+    for word, text in meant.items():
+        script = script.replace(f"{{{word}}}", text)
+    tables, rest = with_prefix(script, address.prefix).split("-- functions\n")
+    functions, triggers = rest.split("-- triggers\n")
+    return tables, functions, triggers
+
+
+def _policy_condition(field: Field) -> str:
+    """What holds for a field of a policy, by the type and the text of its JSON, if it is of its
+    kind.
+    """
+    match field.kind:
+        case "whole":
+            return _number("atom ~ '^[0-9]{1,10}$' AND atom::numeric <= 2147483647")
+        case "bytes":
+            return "type = 'null' OR " + _number("atom ~ '^[0-9]{1,18}$'")
+        case "number":
+            return _number("atom::numeric BETWEEN 1 AND 100")
+        case "words":
+            return "type = 'array'"
+        case "flag":
+            return "type = 'boolean'"
+        case "choice":
+            words = ", ".join(f"'{word}'" for word in get_args(field.type))
+            return f"coalesce(atom IN ({words}), false)" + (
+                " OR type = 'null'" if field.optional else ""
+            )
+        case _:
+            return "type IN ('string', 'null')"
+
+
+def _number(condition: str) -> str:
+    return f"CASE WHEN type = 'number' THEN {condition} ELSE false END"

@@ -1,0 +1,163 @@
+"""A private PostgreSQL server for the tests: own folder, own socket, stopped by its pid."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+PATIENCE = 30.0
+_CARELESS = ("fsync=off", "full_page_writes=off")
+"""For tests in which nobody pulls the plug: nothing waits for the disk."""
+_SETTINGS = (
+    "listen_addresses=", "max_connections=200", "shared_buffers=32MB", "log_min_messages=fatal",
+    "wal_level=minimal", "max_wal_senders=0", "autovacuum_naptime=5s", "timezone=UTC",
+)  # fmt: skip
+
+
+class PostgresServer:
+    """A server that can be started, stopped and killed; what it wrote stays in its folder."""
+
+    def __init__(self, binaries: str, folder: Path, options: Sequence[str] = ()) -> None:
+        self._user = _server_user()
+        self._binaries = reachable(Path(binaries), self._user)
+        self.folder = folder
+        self._options = [*_SETTINGS, *options]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._schemas = itertools.count(1)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def url(self, schema: str | None = None, *, database: str = "postgres", **more: object) -> str:
+        """The URL of a schema that nobody has used yet, or of the one named."""
+        given = {"host": self.folder, "user": "postgres", **more}
+        given["schema"] = schema or f"t{next(self._schemas)}"
+        return f"postgresql:///{database}?" + "&".join(f"{key}={given[key]}" for key in given)
+
+    @property
+    def conninfo(self) -> str:
+        """For psycopg and psql."""
+        return f"postgresql:///postgres?host={self.folder}&user=postgres"
+
+    def psql(self, script: str, *options: str) -> str:
+        """What psql prints, unaligned."""
+        command = [str(self._binaries / "psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
+        done = subprocess.run(
+            [*command, *options, self.conninfo],
+            input=script, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def make(self) -> None:
+        """Make the folder of its data."""
+        if self._user is not None:
+            shutil.chown(self.folder, self._user)
+        self._run(
+            "initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C",
+            "--username=postgres", "--no-instructions", "-D", str(self.folder / "data"),
+        )  # fmt: skip
+
+    def start(self, *options: str) -> None:
+        """Start it, and wait until it answers."""
+        settings = [f"unix_socket_directories={self.folder}", *self._options, *options]
+        with open(self.folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    str(self._binaries / "postgres"), "-D", str(self.folder / "data"),
+                    *(word for setting in settings for word in ("-c", setting)),
+                ],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=self._user, cwd="/",
+                start_new_session=True,
+            )  # fmt: skip
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                psycopg.connect(self.conninfo).close()
+                return
+            except psycopg.OperationalError:
+                said = (self.folder / "log").read_text(errors="replace")
+                assert self._process.poll() is None, f"the server has ended: {said}"
+                assert time.monotonic() < deadline, f"the server does not answer: {said}"
+                time.sleep(0.02)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it, politely or not, and wait until it is gone. SIGINT cuts connections; SIGKILL
+        goes to all of its processes.
+        """
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if how == signal.SIGKILL:
+            os.killpg(process.pid, how)
+        else:
+            process.send_signal(how)
+        process.wait(PATIENCE)
+
+    def _run(self, program: str, *words: str) -> None:
+        done = subprocess.run(
+            [str(self._binaries / program), *words],
+            user=self._user, cwd="/", capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _server_user() -> str | None:
+    """Whom it runs as; None: whoever runs the tests. It refuses to run as root."""
+    if os.geteuid() != 0:
+        return None
+    known = {each.pw_name for each in pwd.getpwall()}
+    return "postgres" if "postgres" in known else "nobody"
+
+
+def reachable(binaries: Path, user: str | None) -> Path:
+    """The folder of the programs, or a copy of them where that user may not enter it."""
+    if user is None or _may_enter(binaries, user):
+        return binaries
+    size = sum(1 for _ in binaries.parent.rglob("*"))
+    copy = Path(tempfile.gettempdir()) / f"stayer-postgres-{os.getuid()}-{size}"
+    if not copy.exists():
+        making = Path(tempfile.mkdtemp(prefix="stayer-postgres-"))
+        shutil.copytree(binaries.parent, making / "install", symlinks=True)
+        for path in (making, *making.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(0o755)
+        try:
+            making.rename(copy)  # the first one wins
+        except OSError:
+            shutil.rmtree(making, ignore_errors=True)
+    return copy / "install" / "bin"
+
+
+def _may_enter(folder: Path, user: str) -> bool:
+    check = ["test", "-x", str(folder / "postgres")]
+    return subprocess.run(check, user=user, cwd="/", check=False).returncode == 0
+
+
+@contextmanager
+def serving(binaries: str, *options: str, careless: bool = True) -> Iterator[PostgresServer]:
+    """A server that runs until the end. A careless one does not wait for the disk."""
+    # Not pytest's folder: the path of a socket has at most about a hundred characters.
+    folder = Path(tempfile.mkdtemp(prefix="stayer-pg-"))
+    folder.chmod(0o755)
+    server = PostgresServer(binaries, folder, (*(_CARELESS if careless else ()), *options))
+    try:
+        server.make()
+        server.start()
+        yield server
+    finally:
+        server.stop(signal.SIGKILL)
+        shutil.rmtree(folder, ignore_errors=True)
