@@ -94,7 +94,7 @@ INSERT INTO stayer_meta ("key", value) VALUES ('sampled', ?) {upsert key} value 
 
 -- name: load.last_event
 -- number, at: numbers go on from here.
-INSERT INTO stayer_events (number, at, ids, queue, event) VALUES (?, ?, '[""]', '', 'moved')
+INSERT INTO stayer_events (number, at, ids, queue, event, attempt) VALUES (?, ?, '[""]', '', 'moved', 0)
 {or nothing number};
 
 -- name: load.queue

@@ -25,7 +25,7 @@ from stayer.stores.sql.postgres.errors import Gone, is_lost, translated, transla
 from stayer.stores.sql.postgres.fast import FastBulk, WaryBulk
 from stayer.stores.sql.postgres.url import Address
 from stayer.stores.sql.postgres.wake import Listener, ServerWaiter
-from stayer.stores.sql.transaction import Cell, Named, Row
+from stayer.stores.sql.transaction import Cell, Named, Row, Transaction
 
 Connection: TypeAlias = psycopg.Connection[Row]
 _IDLE = 8
@@ -176,6 +176,10 @@ class PostgresTransaction:
         """The rows that SQL of PostgreSQL's own gives, with the names of this store's tables."""
         return self._execute(self._statements.named(text), parameters).fetchall()
 
+    def ddl(self, text: str) -> None:
+        """Make or drop something of this store's, whose names are as in our SQL."""
+        self.script(self._statements.named(text))
+
     def script(self, text: str) -> None:
         """Run several statements, as they are."""
         self.flush()
@@ -233,6 +237,22 @@ class Database:
         from stayer.stores.sql.postgres import schema  # which is written in terms of this
 
         schema.setup(self)
+
+    def ddl(self) -> str:
+        """All that makes the tables, as text."""
+        from stayer.stores.sql.postgres import schema
+
+        return schema.ddl(self.address)
+
+    def refuse_changes(self, tx: Transaction, message: str | None) -> None:
+        """Make the triggers of a sealed store, or drop them."""
+        from stayer.stores.sql.postgres import seal
+
+        assert isinstance(tx, PostgresTransaction)
+        if message is None:
+            seal.drop_triggers(tx)
+        else:
+            seal.put_triggers(tx, message)
 
     def clock(self) -> float:
         """The server's time, as it was said a moment ago, or by asking."""

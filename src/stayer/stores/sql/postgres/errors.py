@@ -7,7 +7,15 @@ from contextlib import contextmanager
 
 import psycopg
 
-from stayer.core.errors import UNCHANGED, BadInput, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.errors import (
+    UNCHANGED,
+    BadInput,
+    StoreError,
+    StoreMoved,
+    StoreUnreachable,
+    StoreUnusable,
+)
+from stayer.stores.sql.sealing import PREFIX
 from stayer.stores.sql.submit import IdTaken
 
 _AGAIN = frozenset(("40001", "40P01"))
@@ -48,6 +56,9 @@ def translation(url: str, error: Exception) -> StoreError | BadInput | IdTaken:
             return IdTaken()
     said = " ".join(str(error).split()).rstrip(".")
     code = getattr(error, "sqlstate", None) or ""
+    if code == "P0001" and said.startswith(PREFIX):
+        # What follows tells where in our trigger it was raised.
+        return StoreMoved(f"{url}: {said.partition(' CONTEXT: ')[0].removeprefix(PREFIX)}")
     if code in _AGAIN:
         return Again(f"{url}: others were in the way, again and again ({said}): try again")
     if isinstance(error, UnicodeEncodeError | psycopg.DataError | psycopg.IntegrityError):
