@@ -79,10 +79,10 @@ def group_by_fault(parts: Iterable[Part]) -> list[Group]:
     for part in parts:
         found.setdefault(part.fingerprint, []).append(part)
     groups = [
-        Group(fingerprint, tuple(sorted(some, key=lambda part: -part.last)))
+        Group(fingerprint, tuple(sorted(some, key=lambda part: (-part.last, part.queue))))
         for fingerprint, some in found.items()
     ]
-    return sorted(groups, key=lambda group: (-group.count, -group.parts[0].last))
+    return sorted(groups, key=lambda group: (-group.count, -group.parts[0].last, group.fingerprint))
 
 
 def describe_groups(
