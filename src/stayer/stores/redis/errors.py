@@ -40,8 +40,8 @@ class Moved(StoreUnusable):
 
 
 def plain(error: ResponseError) -> ResponseError:
-    """What a server refuses within a script, as it refuses it elsewhere: before 7.0 its words are
-    hidden in others.
+    """Return what a server refuses within a script, as it refuses it elsewhere: before 7.0 its
+    words are hidden in others.
     """
     found = _IN_SCRIPT.match(str(error))
     if found is None:
@@ -50,12 +50,12 @@ def plain(error: ResponseError) -> ResponseError:
 
 
 def moved_error(url: str, error: RedisError) -> Moved:
-    """It was asked of a node of a cluster."""
+    """Make the error for a command that was sent to a node of a cluster."""
     return Moved(f"{node_of_cluster(url)} ({error})")
 
 
 def node_of_cluster(url: str) -> StoreUnusable:
-    """It was opened as a server of its own."""
+    """Say that a node of a cluster was opened as a server of its own."""
     scheme = url.partition(":")[0].partition("+")[0]
     return StoreUnusable(
         f"{url} is a node of a cluster: write {scheme}+cluster://host:port, with no database"
@@ -63,7 +63,7 @@ def node_of_cluster(url: str) -> StoreUnusable:
 
 
 def being_replaced(url: str, error: RedisError) -> StoreUnreachable:
-    """It was the primary until a moment ago."""
+    """Make the error for a server that was the primary until a moment ago."""
     return StoreUnreachable(f"{url} is being replaced by another server: try again ({error})")
 
 
@@ -106,7 +106,9 @@ def raise_translated(url: str, error: BaseException | None, only_reads: bool = F
 
 
 def _make_error(translation: StoreError, error: Exception, only_reads: bool) -> StoreError:
-    """It was asked something, and may have done that if it did not say otherwise."""
+    """Make the error for a server that was asked something, and may have done that if it did not
+    say otherwise.
+    """
     has_answered = isinstance(error, ResponseError | AuthenticationError | BusyLoadingError)
     is_replaced = str(error).startswith(("UNBLOCKED", "WAIT cannot be used with replica"))
     may_be_done = is_replaced or getattr(error, "unsure", False)
@@ -152,7 +154,7 @@ def _translation(
 
 
 def _not_opened(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable:
-    """A connection could not be opened."""
+    """Return a connection could not be opened."""
     message = str(error).rstrip(".")
     if isinstance(error, AuthenticationError | AuthorizationError | BusyLoadingError):
         return _translation(url, error)
@@ -179,7 +181,9 @@ def why_not_opened(url: str, message: str) -> str:
 
 
 def why_hung_up(url: str, message: str) -> str:
-    """What may be wrong if somebody is there, but does not speak as expected; else nothing."""
+    """Return what may be wrong if somebody is there, but does not speak as expected;
+    else nothing.
+    """
     if not any(words in message for words in _HUNG_UP):
         return ""
     if "EOF occurred" in message or "certificate required" in message.lower():
@@ -191,7 +195,7 @@ def why_hung_up(url: str, message: str) -> str:
 
 
 def _perhaps_tls(url: str) -> str:
-    """What is wrong if one of both sides speaks TLS, and the other does not."""
+    """Return what is wrong if one of both sides speaks TLS, and the other does not."""
     scheme = url.partition(":")[0]
     if scheme.startswith("rediss"):
         return f" Does that port speak TLS? If not, write {scheme.replace('rediss', 'redis')}://"

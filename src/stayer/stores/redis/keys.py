@@ -266,14 +266,14 @@ KEYS = {
 
 
 def key(name: str, prefix: str, **parts: str) -> str:
-    """The key of this name, for the few places that are not scripts."""
+    """Return the key of this name, for the few places that are not scripts."""
     if "queue" in parts:
         parts["queue"] = tag(parts["queue"])
     return _PLACE.sub(lambda place: {"prefix": prefix, **parts}[place[1]], KEYS[name])
 
 
 def tag(queue: str) -> str:
-    """A queue's name as it stands between braces."""
+    """Return a queue's name as it stands between braces."""
     return queue.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 
 
