@@ -55,7 +55,7 @@ def moved_error(url: str, error: RedisError) -> Moved:
 
 
 def node_of_cluster(url: str) -> StoreUnusable:
-    """Say that a node of a cluster was opened as a server of its own."""
+    """Make the error for a node of a cluster that was opened as a server of its own."""
     scheme = url.partition(":")[0].partition("+")[0]
     return StoreUnusable(
         f"{url} is a node of a cluster: write {scheme}+cluster://host:port, with no database"
@@ -97,16 +97,18 @@ def raise_translated(url: str, error: BaseException | None, only_reads: bool = F
         case MovedError():
             raise moved_error(url, error) from error
         case RedisError():
-            raise _make_error(_translation(url, error, only_reads), error, only_reads) from error
+            raise _note_if_unsure(
+                _translation(url, error, only_reads), error, only_reads
+            ) from error
         case OSError():
             unreachable = StoreUnreachable(f"{url} can't be reached: {error}")
-            raise _make_error(unreachable, error, only_reads) from error
+            raise _note_if_unsure(unreachable, error, only_reads) from error
         case _:
             return
 
 
-def _make_error(translation: StoreError, error: Exception, only_reads: bool) -> StoreError:
-    """Make the error for a server that was asked something, and may have done that if it did not
+def _note_if_unsure(translation: StoreError, error: Exception, only_reads: bool) -> StoreError:
+    """Note in the error whether the server may have done what it was asked: it may, if it did not
     say otherwise.
     """
     has_answered = isinstance(error, ResponseError | AuthenticationError | BusyLoadingError)

@@ -248,8 +248,8 @@ def _last(shards: Shards) -> int:
 
 
 def _after(shards: Shards, since: int, limit: int) -> list[Event]:
-    """Select events after this one. Of tasks that are gone only their end is shown. What is beyond
-    the last one is not ours.
+    """Read the events after this one. Of tasks that are gone only their end is shown. What is
+    beyond the last one is not ours.
     """
     name = key("news", shards.nodes.options.prefix)
     last = _last(shards)

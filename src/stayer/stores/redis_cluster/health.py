@@ -76,7 +76,7 @@ def _slots(parts: list[Part], away: dict[Host, str], primaries: int) -> Finding:
 
 
 def _check_registry(nodes: Nodes, away: dict[Host, str]) -> list[Finding]:
-    """Warn where all workers are known: more depends on that node than its queues."""
+    """Report if the node that knows all workers is away: more depends on it than its queues."""
     place = key("shards", nodes.options.prefix)
     if not any(nodes.server_of(place) is nodes.at_host(host) for host in away):
         return []

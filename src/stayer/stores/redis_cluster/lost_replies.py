@@ -69,8 +69,8 @@ class LostReplies:
 
 
 def _answer(shards: Shards, queue: str) -> list[QueueInfo]:
-    """Read the answer from one whose answers are confirmed, if they have to be: others would get
-    lost again.
+    """Ask a queue whose answers are confirmed, if they have to be: others would get lost
+    again.
     """
     shards.server_of(queue).sound()
     return shards.of(queue).queues([queue])

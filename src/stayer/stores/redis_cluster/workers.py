@@ -209,7 +209,7 @@ class Workers:
         self._shards.nodes.add_names("burying", workers)
 
     def _cross_out(self, worker: str) -> None:
-        """Cross out those that were buried. One that was refused stays written down, for another
+        """Cross out a worker that was buried. One that was refused stays written down, for another
         may have judged it meanwhile.
         """
         name = key("burying", self._shards.nodes.options.prefix)
