@@ -65,7 +65,7 @@ class Arguments:
         return cast(Value, packed)
 
     def _bound(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
-        """What each parameter is given, in their order; quickly, if it is all of them."""
+        """Return what each parameter is given, in their order; quickly, if it is all of them."""
         by_name = dict(zip(self._positional, args, strict=False))
         if (
             self._all_can_be_named

@@ -130,7 +130,7 @@ def build(
     id: str | None = None,
     **options: Unpack[Options],
 ) -> NewTask:
-    """A task fit to be submitted, or BadInput."""
+    """Return a task fit to be submitted, or BadInput."""
     _refuse_unknown(options)
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     for name in given.keys() & _READERS.keys():
@@ -161,7 +161,7 @@ def _refuse_unknown(options: Mapping[str, object]) -> None:
 def with_parameters(
     pattern: NewTask, parameters: Iterable[Storable], ids: Iterable[str] | None
 ) -> Iterator[NewTask]:
-    """A task like the pattern for each of the parameters, with an id of its own."""
+    """Yield a task like the pattern for each of the parameters, with an id of its own."""
     if ids is None:
         for chunk in chunks(parameters):
             drawn = task_ids.generate_many(len(chunk))
@@ -181,7 +181,9 @@ def with_parameters(
 
 
 def submit(store: Store, new: NewTask, connection: object = None) -> Submitted:
-    """The task that is there now, made by this call or before; DeletedId if it has been."""
+    """Submit a task; return the one that is there now, made by this call or before. Raises
+    DeletedId if it has been deleted.
+    """
     answer = _accept(store, [new], connection)[0]
     control.refuse_deleted(new, answer)
     _warn_of_other(new, answer)
@@ -191,8 +193,8 @@ def submit(store: Store, new: NewTask, connection: object = None) -> Submitted:
 def submit_many(
     store: Store, tasks: Iterable[NewTask], connection: object = None
 ) -> Iterator[Submitted]:
-    """The same for any number, chunk by chunk; an error says how many were accepted before. Those
-    with ids of deleted tasks hold up none of the others: they are named at the end.
+    """Submit any number of tasks, chunk by chunk; an error says how many were accepted before.
+    Those with ids of deleted tasks hold up none of the others: they are named at the end.
     """
     accepted = 0
     deleted: list[str] = []
@@ -229,7 +231,7 @@ def _make_deleted_error(ids: Sequence[str], total: int) -> DeletedId:
 
 
 def chunks(items: Iterable[T]) -> Iterator[list[T]]:
-    """What goes to the store together."""
+    """Yield what goes to the store together."""
     source = iter(items)
     while chunk := list(islice(source, CHUNK)):
         yield chunk
@@ -265,7 +267,7 @@ def _warn_of_other(new: NewTask, answer: Submitted) -> None:
 
 
 def _callers_level() -> int:
-    """How far up the code is that called Stayer, whichever way it came."""
+    """Return how far up the code is that called Stayer, whichever way it came."""
     level = 1
     frame = sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("stayer."):

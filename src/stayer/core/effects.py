@@ -137,9 +137,7 @@ def _moment(to: State) -> Literal["started_at", "finished_at"] | None:
 def _attempt_news(
     state: State, to: State, ending: Ending | None, fields: Mapping[str, Any]
 ) -> AttemptNews | None:
-    """Return what the change says of the attempt; None if there is none: what waits in a queue may
-    end too.
-    """
+    """Return what the change says of the attempt; None if it says nothing, or there is none."""
     if state not in RUNNING:
         return None
     if ending is not None:

@@ -79,7 +79,7 @@ def trace_submit(
 
 
 def attempt(task: Task, change: Change, began_at: float | None = None) -> None:
-    """An attempt is over: a span for it, as a part of the trace of its submit."""
+    """Make a span for an attempt that is over, as a part of the trace of its submit."""
     tracer = _tracer()
     news = change.effect.attempt
     if tracer is None or news is None or news.ending is None:
@@ -186,7 +186,7 @@ def _inject() -> dict[str, str]:
 
 
 def _with(tasks: Sequence[NewTask], context: Carrier) -> Sequence[NewTask]:
-    """What a task says of itself goes before."""
+    """Add the context to a task's variables; what the task itself has comes first."""
     if not context:
         return tasks
     return [

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code."""
+    """Return the exit code."""
     match arguments:
         case ["names", target]:
             return _print_names(target)
@@ -68,7 +68,7 @@ def _run(context: Context, work: Callable[[str, Context], object], target: str) 
 
 
 def _broke_off(context: Context, error: BaseException, ended_by: list[signal.Signals]) -> int:
-    """The exit code of a task that did not come to its end."""
+    """Return the exit code of a task that did not come to its end."""
     match error:
         case SystemExit(code=None):
             return 0
@@ -159,7 +159,9 @@ def _print_names(target: str) -> int:
 
 
 def _write_lines_at_once() -> None:
-    """To a file, Python would write in large pieces, and the log would lag behind."""
+    """Write each line at once: to a file, Python would write in large pieces, and the log would lag
+    behind.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)

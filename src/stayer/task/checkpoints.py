@@ -50,7 +50,7 @@ class Checkpoints:
         self._lock = threading.RLock()
 
     def state(self) -> Value | UnsetType:
-        """What was saved last, by this attempt or one before; UNSET if nothing was."""
+        """Return what was saved last, by this attempt or one before; UNSET if nothing was."""
         kind, _, body = self._read()
         if kind == "json":
             value: JSON = msgspec.json.decode(body)
@@ -58,7 +58,7 @@ class Checkpoints:
         return UNSET if kind is None else body
 
     def steps(self) -> dict[str, Value]:
-        """The results of finished steps."""
+        """Return the results of finished steps."""
         _, steps, _ = self._read()
         return {
             name: step.json if step.base64 is UNSET else step.base64  # type: ignore[misc]
@@ -121,7 +121,7 @@ class Checkpoints:
         self._save(data)
 
     def _load(self) -> bytes:
-        """What is there now; empty if there is nothing."""
+        """Return what is there now; empty if there is nothing."""
         try:
             with open(self._where, "rb") as file:
                 return file.read()
@@ -140,7 +140,7 @@ def _encode(value: object, what: str) -> tuple[Kind, bytes]:
 
 
 def _kind(data: bytes) -> Kind:
-    """What a file without our magic holds."""
+    """Return what a file without our magic holds."""
     if not data:
         return None
     try:

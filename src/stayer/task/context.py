@@ -38,7 +38,9 @@ in_this_thread: ContextVar[Context | None] = ContextVar("stayer_task", default=N
 
 
 def current_task() -> Context | None:
-    """The task that this process (or thread, or coroutine) runs or is a part of; else None."""
+    """Return the task that this process (or thread, or coroutine) runs or is a part of;
+    else None.
+    """
     if (own := in_this_thread.get()) is not None:
         return own
     if not _entered:
@@ -66,7 +68,7 @@ class Context:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """The task that the worker's variables tell of; BadInput if there is none."""
+        """Return the task that the worker's variables tell of; BadInput if there is none."""
         folder = os.environ.get("STAYER_DIR")
         if not folder:
             raise BadInput("this is no task: STAYER_DIR, which a worker sets, is not set here")
@@ -93,7 +95,7 @@ class Context:
         folder: str | Path | None = None,
         inputs: dict[str, Any] | None = None,
     ) -> Self:
-        """A context without a worker. It writes to `folder`, by default one that goes when the
+        """Make a context without a worker. It writes to `folder`, by default one that goes when the
         context does; that of another context makes this one the next attempt.
         """
         task = Task(id=id, queue=queue, name=name, parameters=parameters, attempt=attempt)
@@ -103,7 +105,7 @@ class Context:
 
     @classmethod
     def detached(cls, task: Task, folder: str | Path | None = None) -> Self:
-        """A context whose reports nobody reads."""
+        """Return a context whose reports nobody reads."""
         if folder is not None:
             path = Path(folder)
         else:
@@ -193,7 +195,7 @@ class Context:
         message: str | None = None,
         start: int = 0,
     ) -> Iterator[T]:
-        """The same items, and a report after each; `start` says how many were done before."""
+        """Yield the items, and report after each; `start` says how many were done before."""
         if total is None:
             hint = length_hint(items, -1)
             total = None if hint < 0 else start + hint
@@ -210,7 +212,7 @@ class Context:
         self._checkpoints.save(state)
 
     def restore(self, default: object = None) -> Any:
-        """The state that was saved last, by this attempt or one before; else the default."""
+        """Return the state that was saved last, by this attempt or one before; else the default."""
         state = self._checkpoints.state()
         return default if state is UNSET else state
 
@@ -259,9 +261,9 @@ class Context:
         return self._cancelled
 
     def on_stop(self, function: Callable[[], object] | None) -> Callable[[], object] | None:
-        """When asked to stop, call this (once, in the main thread; with `--threads` in one of its
-        own) instead of raising `Stopped` there; None to raise it again. Returns what was there
-        before. A function that does nothing leaves it to you to look at `cancelled`.
+        """Return when asked to stop, call this (once, in the main thread; with `--threads` in one
+        of its own) instead of raising `Stopped` there; None to raise it again. Returns what was
+        there before. A function that does nothing leaves it to you to look at `cancelled`.
         """
         before, self._stop_by = self._stop_by, function
         return before

@@ -36,7 +36,7 @@ class TaskApp(Protocol):
 
 
 def load_class(target: str) -> type[TaskClass]:
-    """The class of `FILE[:Class]`: the one called Run, else the only one that has `run`."""
+    """Load the class of `FILE[:Class]`: the one called Run, else the only one that has `run`."""
     path, name = (target, "") if os.path.isfile(target) else _split(target)
     _search_first(os.path.dirname(os.path.abspath(path)))
     with _explain_import_errors(path):
@@ -53,7 +53,7 @@ def load_class(target: str) -> type[TaskClass]:
 
 
 def load_app(target: str) -> TaskApp:
-    """The app of `MODULE[:app]`: the one called app, else the only one."""
+    """Return the app of `MODULE[:app]`: the one called app, else the only one."""
     module_name, name = _split(target)
     if os.sep in module_name or module_name.endswith(".py"):
         raise ImportError(
@@ -85,7 +85,9 @@ def _search_first(folder: str) -> None:
 
 
 def _import_file(path: str) -> ModuleType:
-    """The file as a module of its name, so that what it defines can be found by other processes."""
+    """Import the file as a module of its name, so that what it defines can be found by other
+    processes.
+    """
     name = os.path.basename(path).removesuffix(".py")
     if name in sys.modules:
         name = f"stayer_task_{name}"

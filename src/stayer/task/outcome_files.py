@@ -72,7 +72,7 @@ def fail(
 
 
 def write_to_log(text: str) -> None:
-    """To the task's log, unless the task has closed it: that must not hide how it ended."""
+    """Write to the task's log, unless the task has closed it: that must not hide how it ended."""
     with contextlib.suppress(Exception):
         print(text, file=sys.stderr)
 
@@ -88,7 +88,7 @@ def describe_exception(error: BaseException) -> tuple[str, str, str]:
 
 
 def _read_wishes(error: BaseException) -> dict[str, object]:
-    """What the task wants to become of it."""
+    """Return what the task wants to become of it."""
     match error:
         case Retry():
             return {"after": error.after}

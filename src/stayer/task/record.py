@@ -17,7 +17,7 @@ _OMITTED_FIELDS = ("result", "error", "progress")
 
 
 def inputs(path: str | Path) -> dict[str, Any]:
-    """What the worker wrote of the results of upstream tasks; nothing if there are none."""
+    """Return what the worker wrote of the results of upstream tasks; nothing if there are none."""
     try:
         written = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, Raw])
     except FileNotFoundError:
@@ -36,7 +36,7 @@ class _File(Struct):
 
 
 def read(data: bytes) -> Task:
-    """The task as it was when its attempt began. Raises msgspec.DecodeError."""
+    """Return the task as it was when its attempt began. Raises msgspec.DecodeError."""
     written = msgspec.json.decode(data, type=_File).task
     fields: dict[str, Any] = {
         name: msgspec.json.decode(written[name])

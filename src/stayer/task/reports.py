@@ -34,7 +34,9 @@ def write(path: str, done: Number | None, total: Number | None, message: str | N
 
 
 def number(value: Number | None) -> float | None:
-    """Also from what numpy and its like call a number; what is none to JSON is left out."""
+    """Convert to a number, also from what numpy and its like call one; what is none to JSON is left
+    out.
+    """
     if value is None:
         return None
     if isinstance(value, SupportsIndex):
@@ -44,7 +46,7 @@ def number(value: Number | None) -> float | None:
 
 
 def short(message: str | None) -> str | None:
-    """No longer than is shown."""
+    """Cut a message to what is shown."""
     if message is None or len(message) <= MESSAGE_LIMIT:
         return message
     return message[: MESSAGE_LIMIT - 1] + "…"

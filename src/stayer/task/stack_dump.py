@@ -17,6 +17,8 @@ _STDERR = 2
 
 
 def show_stacks_when_asked() -> None:
-    """Also when the interpreter itself crashes. In C, so that no lock of Python's can hinder it."""
+    """Print stacks on a signal, and when the interpreter itself crashes. In C, so that no lock of
+    Python's can hinder it.
+    """
     faulthandler.enable(_STDERR)
     faulthandler.register(STACK_SIGNAL, _STDERR, all_threads=True)

@@ -25,7 +25,9 @@ class StopSignalHandler:
         os.register_at_fork(after_in_child=self._forget)
 
     def work_is_over(self) -> None:
-        """What is done is done: saving it must not be disturbed."""
+        """Ignore stop signals from now on: what is done is done, and saving it must not be
+        disturbed.
+        """
         self._over = True
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -47,7 +49,7 @@ class StopSignalHandler:
 
 
 def _is_unwinding() -> bool:
-    """Whether somebody is cleaning up already; if not, the first Stopped was swallowed."""
+    """Return whether somebody is cleaning up already; if not, the first Stopped was swallowed."""
     error = sys.exception()
     while error is not None:
         if isinstance(error, Stopped):

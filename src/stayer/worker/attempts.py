@@ -81,7 +81,7 @@ class HeldAttempts:
                 held.stop_grace = grace
 
     def what_stops(self, grace: float) -> str:
-        """Say in words what still stops, while there is something."""
+        """Say what is being stopped; there must be something."""
         number = len(self)
         longest = format_duration(max(held.age() for held in self))
         what = f"1 task ({longest})" if number == 1 else f"{number} tasks (longest {longest})"

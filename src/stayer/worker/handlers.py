@@ -130,7 +130,9 @@ class Handlers(Struct, frozen=True, kw_only=True):
             raise NotAllowed(f"its id {task.id!r} is not fit for a place within a word of --exec")
 
     def _puts_id_into_words(self, task: Task) -> bool:
-        """Return whether the id could mean something there: to a shell, or in a path."""
+        """Return whether the id would be put into a word where it could mean something: to a shell,
+        or in a path.
+        """
         inside = any(
             _ID_PLACEHOLDER in word and word != _ID_PLACEHOLDER for word in self.exec or ()
         )

@@ -301,7 +301,7 @@ def _parse_answer(line: bytes) -> str | None:
 
 
 def _python() -> str:
-    """List this Python, with where its links lead: often into a home that nobody else can enter."""
+    """Name this Python, with where its links lead: often into a home that nobody else can enter."""
     real = os.path.realpath(sys.executable)
     return sys.executable if real == sys.executable else f"{sys.executable} (a link to {real})"
 

@@ -11,7 +11,9 @@ from stayer.service.explain.look import LINE, SAMPLES, Look
 
 
 def expect(look: Look) -> Forecast | None:
-    """None where nothing can be said: it has ended, or somebody must do something first."""
+    """Forecast start and end; None where nothing can be said: it has ended, or somebody must do
+    something first.
+    """
     task = look.task
     if task.state == "started":
         if task.paused or (look.holder and _is_silent(look.holder, look.now)):
@@ -86,7 +88,7 @@ def _until_due(look: Look) -> float:
 
 
 def _until_rate(look: Look, before: int) -> float:
-    """Until the rate of its queue lets it begin, behind so many others."""
+    """Return how long it is until the rate of its queue lets it begin, behind so many others."""
     rate, following = look.queue.rate, look.queue.next_start
     if rate is None or following is None:
         return 0.0

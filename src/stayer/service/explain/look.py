@@ -83,7 +83,7 @@ class Look:
         return self.store.peek(self.task.queue, min(number, LINE)) if number else ()
 
     def _is_for_somebody(self, task: Task) -> bool:
-        """With nobody there, all of them wait alike."""
+        """Return whether a worker could take it; with nobody there, all of them wait alike."""
         return not self.able_workers or any(
             each.handles is None or takes(task, each.handles) for each in self.able_workers
         )

@@ -154,7 +154,7 @@ def _nobody_takes(look: Look) -> Reason | None:
 
 
 def _refused(look: Look) -> Reason | None:
-    """The worker that was given it last may not run it."""
+    """Say that the worker that was given it last may not run it."""
     task = look.task
     if task.state != "scheduled" or task.ending != "snoozed":
         return None
@@ -398,7 +398,7 @@ REASONS: tuple[Callable[[Look], Reason | None], ...] = (
 
 
 def _list_names(words: Sequence[str]) -> str:
-    """` (a, b, c and 4 more)`."""
+    """List some names in brackets: ` (a, b, c and 4 more)`."""
     if not words:
         return ""
     more = f" and {len(words) - _NAMED:,} more" if len(words) > _NAMED else ""

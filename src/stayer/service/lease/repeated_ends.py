@@ -9,7 +9,7 @@ from stayer.store import ReadStore
 
 
 def is_committed(store: ReadStore, end: Change) -> bool:
-    """The store has this end, of this very attempt by this very worker."""
+    """Return whether the store has this end, of this very attempt by this very worker."""
     news = end.effect.attempt
     mine = (end.worker, end.attempt, None if news is None else news.ending)
     return mine in ((each.worker, each.attempt, each.ending) for each in store.attempts(end.id))

@@ -99,7 +99,7 @@ def _read_output(
 
 
 def _read(output: IO[bytes]) -> bytes | None:
-    """Nothing yet: None; its end: no bytes."""
+    """Read what there is: None if there is nothing yet, no bytes at its end."""
     try:
         return os.read(output.fileno(), 65536)
     except BlockingIOError:

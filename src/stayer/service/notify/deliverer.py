@@ -197,7 +197,7 @@ class Deliverer:
         return self._pause * self._chance.uniform(0.7, 1.3)
 
     def _free(self) -> tuple[int, int]:
-        """How many notices to hooks of the configuration, and to URLs, can be taken now."""
+        """Return how many notices to hooks of the configuration, and to URLs, can be taken now."""
         free = DELIVERY_THREADS - self._to_hooks if self._whom.hooks else 0
         return free, min(self._turns.room, URLS_AT_ONCE)
 

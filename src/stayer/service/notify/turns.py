@@ -49,7 +49,7 @@ class _Share:
         self._next = 0.0
 
     def pause(self, now: float) -> float:
-        """The time until the turn of one more that is put back."""
+        """Return the time until the turn of one more that is put back."""
         self._next = max(now, self._next) + self.pace / self.most
         return min(self._next - now, LONGEST_PAUSE_S)
 
@@ -107,7 +107,7 @@ class Turns:
             host.line.clear()
 
     def note(self, lane: Lane, seconds: float) -> None:
-        """So long took a try."""
+        """Note how long a try took."""
         for share in self._shares(lane):
             share.pace = max(_LEAST_PACE_S, seconds)
 
@@ -122,7 +122,7 @@ class Turns:
 
 
 def host_of(url: str) -> str:
-    """The host of a URL, however it is written; the same for all that are none."""
+    """Return the host of a URL, however it is written; the same for all that are none."""
     try:
         return (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:

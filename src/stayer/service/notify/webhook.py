@@ -168,7 +168,9 @@ def _connect_to_any(addresses: Sequence[str], port: int, deadline: float) -> soc
 
 @contextmanager
 def _end_at(stream: socket.socket, deadline: float) -> Iterator[None]:
-    """A time-out is for each byte; one who sends a byte now and then would hold us for ever."""
+    """End a stream at the deadline: a time-out is for each byte, and one who sends a byte now and
+    then would hold us for ever.
+    """
     same = socket.socket(fileno=os.dup(stream.fileno()))
 
     def end() -> None:

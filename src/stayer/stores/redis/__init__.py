@@ -150,7 +150,9 @@ class RedisStore(Store):
     def _submit(
         self, tasks: Sequence[NewTask], flow: bytes = b"", decided: Decided | None = None
     ) -> tuple[float, list[record.Raw], set[str], set[str]]:
-        """The time, what was not fresh, which wait, and which are needed by others of them."""
+        """Return the time, what was not fresh, which wait, and which are needed by
+        others of them.
+        """
         tied = pack_ties(tasks)
         if tied and decided is None:
             check_ties(tasks)

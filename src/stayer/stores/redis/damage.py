@@ -92,7 +92,7 @@ class Mending:
         self._not_before = 0.0
 
     def mend(self) -> bool:
-        """Whether something was found, and set aside."""
+        """Return whether something was found, and set aside."""
         if time.monotonic() < self._not_before:
             return False
         found = self._set_aside(_find_damage(self._server))
@@ -101,7 +101,7 @@ class Mending:
         return found
 
     def mend_these(self, names: Sequence[bytes]) -> bool:
-        """Whether something was found under these keys."""
+        """Return whether something was found under these keys."""
         return self._set_aside(
             _check_keys(self._server, self._server.address.prefix.encode(), names)
         )
@@ -119,8 +119,8 @@ class Mending:
 
 
 def set_aside_alone(server: Server, prefix: str, name: str, index: str) -> str | None:
-    """What is wrong with a key of a cluster that shares its slot with no other; None if nothing is.
-    It is renamed in its slot; who calls names it.
+    """Return what is wrong with a key of a cluster that shares its slot with no other; None if
+    nothing is. It is renamed in its slot; who calls names it.
     """
     problem: str | None = None
 
@@ -139,8 +139,8 @@ def set_aside_alone(server: Server, prefix: str, name: str, index: str) -> str |
 
 
 def _make_damaged_name(name: bytes, index: bytes) -> bytes:
-    """A name for what is set aside, in the slot of the key, whatever braces that has; also with
-    something behind it.
+    """Return a name for what is set aside, in the slot of the key, whatever braces that has; also
+    with something behind it.
     """
     slot = key_slot(name)
     numbered = (b"%b:{%d}:%b" % (index, number, name) for number in count())
@@ -165,7 +165,7 @@ _S = TypeVar("_S", bound=_Mendable)
 def retry_after_mending(
     operation: Callable[Concatenate[_S, _P], _T],
 ) -> Callable[Concatenate[_S, _P], _T]:
-    """An operation, tried once more after what can't be read was set aside."""
+    """Wrap an operation so that it is tried once more after what can't be read was set aside."""
 
     @functools.wraps(operation)
     def call(store: _S, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
@@ -189,7 +189,7 @@ _DAMAGE_MESSAGES = (
 
 
 def may_be_damage(error: Exception) -> bool:
-    """Whether an operation may have failed because of what somebody else has written."""
+    """Return whether an operation may have failed because of what somebody else has written."""
     if isinstance(error, StoreMoved):
         return False
     if isinstance(error, StoreUnusable):
@@ -199,7 +199,7 @@ def may_be_damage(error: Exception) -> bool:
 
 
 def check(server: Server) -> list[Finding]:
-    """What was set aside, and which of the keys that are there once is of another type."""
+    """Return what was set aside, and which of the keys that are there once is of another type."""
     prefix = server.address.prefix
     names = [key(name, prefix) for name in _FIXED]
     types = [server.ask("TYPE", name).decode() for name in names]
@@ -229,7 +229,7 @@ def check(server: Server) -> list[Finding]:
 
 
 def _check_streams(server: Server) -> list[Finding]:
-    """What stands in the way of events, or among them, and nobody has met yet."""
+    """Return what stands in the way of events, or among them, and nobody has met yet."""
     names = [f"{server.address.prefix}:{word}".encode() for word in streams.WORDS]
     todo = "somebody else writes there: choose another prefix. Who meets it sets it aside"
     return [
@@ -246,7 +246,7 @@ def _find_damage(server: Server) -> Iterator[_Damage]:
 
 
 def keys_below(server: Server, prefix: bytes) -> Iterator[list[bytes]]:
-    """The names of all keys below a prefix, in batches."""
+    """Yield the names of all keys below a prefix, in batches."""
     cursor = b"0"
     pattern = escaped(prefix) + b":*"
     while True:
@@ -289,7 +289,7 @@ def _stream(server: Server, name: bytes) -> _Damage | None:
 
 
 def _word(rest: bytes) -> str:
-    """What a key is, by its first word behind the prefix, or behind the queue."""
+    """Return what a key is, by its first word behind the prefix, or behind the queue."""
     if rest.startswith(b"{"):
         rest = rest.partition(b"}:")[2]
     return rest.partition(b":")[0].decode(errors="replace")
@@ -388,7 +388,7 @@ def _fields(
 def check_claim(
     queue: bytes | None, nonce: bytes | None, task: bytes | None, plan: bytes | None
 ) -> None:
-    """Raises if these can't be the cells of a claim."""
+    """Raise if these can't be the cells of a claim."""
     if not queue or not nonce:
         raise ValueError("it names no queue")
     queue.decode(), nonce.decode()
@@ -419,7 +419,7 @@ _COUNTS = (b"paused", b"limit", b"key_limit", b"rate", b"lined", b"wakes")
 
 
 def _settings(name: bytes, answer: Sequence[bytes]) -> _Damage | None:
-    """The hash of a queue: all numbers, but for two, and most of them integers."""
+    """Return the hash of a queue: all numbers, but for two, and most of them integers."""
     wrong = []
     for field, value in zip(answer[::2], answer[1::2], strict=True):
         try:
@@ -487,7 +487,7 @@ def _set_aside(server: Server, damage: _Damage) -> bool:
 
 
 def _free(server: Server, name: bytes) -> bytes:
-    """This name, or the next that has nothing: what was set aside before stays there."""
+    """Return this name, or the next that has nothing: what was set aside before stays there."""
     found, number = name, 1
     while server.ask("EXISTS", found):
         number += 1
@@ -496,7 +496,7 @@ def _free(server: Server, name: bytes) -> bytes:
 
 
 def _removals(damage: _Damage, prefix: bytes) -> list[tuple[Any, ...]]:
-    """What takes members away."""
+    """Return what takes members away."""
     assert damage.members is not None
     kind = _expected_type(damage.key, _word(damage.key[len(prefix) + 1 :]))
     if kind == "list":

@@ -49,8 +49,8 @@ class Moved(StoreUnusable):
 
 
 def plain(error: ResponseError) -> ResponseError:
-    """What a server refuses within a script, as it refuses it elsewhere: before 7.0 its words are
-    hidden in others.
+    """Return what a server refuses within a script, as it refuses it elsewhere: before 7.0 its
+    words are hidden in others.
     """
     found = _IN_SCRIPT.match(str(error))
     if found is None:
@@ -59,12 +59,12 @@ def plain(error: ResponseError) -> ResponseError:
 
 
 def moved_error(url: str, error: RedisError) -> Moved:
-    """It was asked of a node of a cluster."""
+    """Make the error for a command that was sent to a node of a cluster."""
     return Moved(f"{node_of_cluster(url)} ({error})")
 
 
 def node_of_cluster(url: str) -> StoreUnusable:
-    """It was opened as a server of its own."""
+    """Make the error for a node of a cluster that was opened as a server of its own."""
     scheme = url.partition(":")[0].partition("+")[0]
     return StoreUnusable(
         f"{url} is a node of a cluster: write {scheme}+cluster://host:port, with no database"
@@ -72,7 +72,7 @@ def node_of_cluster(url: str) -> StoreUnusable:
 
 
 def being_replaced(url: str, error: RedisError) -> StoreUnreachable:
-    """It was the primary until a moment ago."""
+    """Make the error for a server that was the primary until a moment ago."""
     return StoreUnreachable(f"{url} is being replaced by another server: try again ({error})")
 
 
@@ -106,16 +106,20 @@ def raise_translated(url: str, error: BaseException | None, only_reads: bool = F
         case MovedError():
             raise moved_error(url, error) from error
         case RedisError():
-            raise _make_error(_translation(url, error, only_reads), error, only_reads) from error
+            raise _note_if_unsure(
+                _translation(url, error, only_reads), error, only_reads
+            ) from error
         case OSError():
             unreachable = StoreUnreachable(f"{url} can't be reached: {error}")
-            raise _make_error(unreachable, error, only_reads) from error
+            raise _note_if_unsure(unreachable, error, only_reads) from error
         case _:
             return
 
 
-def _make_error(translation: StoreError, error: Exception, only_reads: bool) -> StoreError:
-    """It was asked something, and may have done that if it did not say otherwise."""
+def _note_if_unsure(translation: StoreError, error: Exception, only_reads: bool) -> StoreError:
+    """Note in the error whether the server may have done what it was asked: it may, if it did not
+    say otherwise.
+    """
     has_answered = isinstance(error, ResponseError | AuthenticationError | BusyLoadingError)
     is_replaced = str(error).startswith(("UNBLOCKED", "WAIT cannot be used with replica"))
     may_be_done = is_replaced or getattr(error, "unsure", False)
@@ -161,7 +165,7 @@ def _translation(
 
 
 def _not_opened(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable:
-    """A connection could not be opened."""
+    """Return a connection could not be opened."""
     message = str(error).rstrip(".")
     if isinstance(error, AuthenticationError | AuthorizationError | BusyLoadingError):
         return _translation(url, error)
@@ -188,7 +192,9 @@ def why_not_opened(url: str, message: str) -> str:
 
 
 def why_hung_up(url: str, message: str) -> str:
-    """What may be wrong if somebody is there, but does not speak as expected; else nothing."""
+    """Return what may be wrong if somebody is there, but does not speak as expected;
+    else nothing.
+    """
     if not any(words in message for words in _HUNG_UP):
         return ""
     if "EOF occurred" in message or "certificate required" in message.lower():
@@ -200,7 +206,7 @@ def why_hung_up(url: str, message: str) -> str:
 
 
 def _perhaps_tls(url: str) -> str:
-    """What is wrong if one of both sides speaks TLS, and the other does not."""
+    """Return what is wrong if one of both sides speaks TLS, and the other does not."""
     scheme = url.partition(":")[0]
     if scheme.startswith("rediss"):
         return f" Does that port speak TLS? If not, write {scheme.replace('rediss', 'redis')}://"

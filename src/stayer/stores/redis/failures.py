@@ -11,7 +11,9 @@ from stayer.stores.redis.record import task
 
 
 def find(places: Sequence[tuple[Server, Sequence[str]]], limit: int) -> Failures:
-    """The most frequent faults in these queues of these servers; none named: all of a server's."""
+    """Return the most frequent faults in these queues of these servers; none named: all of a
+    server's.
+    """
     homes: dict[str, Server] = {}
     parts: list[Part] = []
     for server, queues in places:
@@ -38,7 +40,7 @@ def _parts(server: Server, queues: Sequence[str]) -> list[Part]:
 def _read_examples(
     homes: dict[str, Server], groups: Sequence[Group]
 ) -> tuple[dict[str, Example], dict[str, list[int]]]:
-    """The newest task of each group, and how many failed lately, by fingerprint."""
+    """Return the newest task of each group, and how many failed lately, by fingerprint."""
     wanted: dict[str, list[str]] = {}
     for group in groups:
         for part in group.parts:

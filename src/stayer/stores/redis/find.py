@@ -21,7 +21,7 @@ Place = str
 
 
 def find(server: Server, filter: Filter, cursor: str | None, limit: int) -> Page:
-    """One page, and where the next one begins."""
+    """Find one page of tasks, and where the next one begins."""
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page")
     found = find_places(server, filter, cursor or "", limit + 1)

@@ -104,7 +104,7 @@ def _read_ended(words: Sequence[bytes]) -> Ended:
 
 
 def upstreams(server: Server, ids: Sequence[str]) -> list[Upstreams]:
-    """What each was to run after."""
+    """Return what each was to run after."""
     found = []
     for members, _, _ in server.run("ties", 0, *ids) if ids else ():
         named = [member.decode() for member in members]
@@ -118,19 +118,19 @@ def upstreams(server: Server, ids: Sequence[str]) -> list[Upstreams]:
 
 
 def waits(server: Server, id: str, limit: int) -> tuple[list[str], int]:
-    """Some of what it waits for, and how many they are."""
+    """Return some of what it waits for, and how many they are."""
     [(_, some, number)] = server.run("ties", limit, id)
     return [each.decode() for each in some], number
 
 
 def flows(server: Server, cursor: str | None, limit: int) -> FlowPage:
-    """One page, and where the next one begins."""
+    """Read one page of flows, and where the next one begins."""
     following, *rows = server.run("flows", "", cursor or "", limit)
     return FlowPage(tuple(found for _, found in read(rows)), following.decode() or None)
 
 
 def flow(server: Server, id: str) -> FlowInfo | None:
-    """One flow."""
+    """Read one flow."""
     _, *rows = server.run("flows", id, "", 1)
     return next((found for _, found in read(rows)), None) if id else None
 

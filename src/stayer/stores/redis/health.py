@@ -50,7 +50,9 @@ def check(server: Server) -> list[Finding]:
 
 
 def _as_far_as_possible(look: Callable[[], list[Finding]]) -> list[Finding]:
-    """A key of another type stops one look, which another has named, and none of the others."""
+    """Look as far as possible: a key of another type stops one look, which another has named, and
+    none of the others.
+    """
     try:
         return look()
     except StoreUnusable as error:
@@ -60,7 +62,7 @@ def _as_far_as_possible(look: Callable[[], list[Finding]]) -> list[Finding]:
 
 
 def check_node(server: Server, is_primary: bool) -> list[Finding]:
-    """The settings of one server, or of one node."""
+    """Return the settings of one server, or of one node."""
     try:
         info = _info(server)
     except StoreError as error:
@@ -71,7 +73,7 @@ def check_node(server: Server, is_primary: bool) -> list[Finding]:
 
 
 def refuse_what_will_not_do(server: Server) -> None:
-    """A node of a cluster, what is too old, and a user who may do too little."""
+    """Refuse a node of a cluster, what is too old, and a user who may do too little."""
     url = server.address.url
     if _is_in_cluster(server):
         raise node_of_cluster(url)
@@ -86,7 +88,7 @@ def refuse_what_will_not_do(server: Server) -> None:
 
 
 def _is_sentinel(server: Server) -> StoreUnusable:
-    """It was opened as the server that it watches over."""
+    """Return whether a sentinel was opened as the server that it watches over."""
     parts = urlsplit(server.address.url)
     masters = server.ask("SENTINEL", "MASTERS")
     services = [dict(zip(each[::2], each[1::2], strict=True))[b"name"].decode() for each in masters]
@@ -98,7 +100,7 @@ def _is_sentinel(server: Server) -> StoreUnusable:
 
 
 def refuse_too_few_rights(server: Server) -> None:
-    """A user who may not do all that scripts do: he would do the half of it."""
+    """Refuse a user who may not do all that scripts do: half of it would be done."""
     if server.address.user is None:
         return
     refused = _refused_commands(server)
@@ -112,7 +114,7 @@ def refuse_too_few_rights(server: Server) -> None:
 
 
 def _in_short(refused: list[str], prefix: str) -> str:
-    """Who has no pattern of keys, or no group of commands, is refused tens of them."""
+    """Return who has no pattern of keys, or no group of commands, is refused tens of them."""
     on_keys = set(_TRIED.findall(script("rights").text))
     if on_keys <= set(refused):
         others = [command for command in refused if command not in on_keys]
@@ -131,14 +133,14 @@ def _refused_commands(server: Server) -> list[str]:
 
 
 def rights(prefix: str) -> str:
-    """What a user of Stayer has to be allowed: keys, channels, commands."""
+    """Return what a user of Stayer has to be allowed: keys, channels, commands."""
     keys = f"~{prefix}:* ~{{{prefix}:incoming}}:*"
     channels = f"resetchannels &{prefix}:* &__keyspace@*__:{prefix}:incoming"
     return f"{keys} {channels} +@all -@dangerous +info +config|get"
 
 
 def server_version(server: Server) -> tuple[int, ...] | None:
-    """The version of Redis whose commands the server knows; None if it does not tell."""
+    """Return the version of Redis whose commands the server knows; None if it does not tell."""
     return _numbers(_server_info(server).get("redis_version", ""))
 
 
@@ -150,7 +152,7 @@ def _server_info(server: Server) -> dict[str, str]:
 
 
 def _is_in_cluster(server: Server) -> bool:
-    """Whether it has only some of the keys; False if it does not tell."""
+    """Return whether it has only some of the keys; False if it does not tell."""
     try:
         return _info(server, "cluster").get("cluster_enabled") == "1"
     except StoreUnreachable as error:
@@ -174,7 +176,7 @@ def _info(server: Server, *section: str) -> dict[str, str]:
 
 
 def _setting(server: Server, name: str) -> str | None:
-    """None where this user may not ask, as with most hosted servers."""
+    """Read a setting; None where this user may not ask, as with most hosted servers."""
     try:
         answer = server.ask("CONFIG", "GET", name)
     except StoreError:
@@ -273,7 +275,9 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
 
 
 def _other_prefixes(server: Server) -> list[Finding]:
-    """If nothing is here: perhaps it is next door. Looks at some keys only, for it is a hint."""
+    """Look for other prefixes if nothing is here: perhaps it is next door. Looks at some keys only,
+    for it is a hint.
+    """
     mine = server.address.prefix
     if server.ask("EXISTS", key("queues", mine)):
         return []
@@ -293,7 +297,7 @@ def _other_prefixes(server: Server) -> list[Finding]:
 
 
 def check_incoming(server: Server, list_of: str, refused: str) -> Finding:
-    """What came in from outside, and what was of no use."""
+    """Return what came in from outside, and what was of no use."""
     waiting, useless = (server.ask("LLEN", name) for name in (list_of, refused))
     if not useless:
         return Finding("incoming", "ok", f"{waiting:,} waiting in the list, none refused")

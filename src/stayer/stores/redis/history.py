@@ -52,7 +52,7 @@ _about = msgspec.msgpack.Decoder(About).decode
 
 
 def history(value: bytes, older: Sequence[bytes]) -> Iterator[Moment]:
-    """All that happened to a task since it was made, oldest first.
+    """Yield all that happened to a task since it was made, oldest first.
 
     Entries stand behind each other: number, attempt, length of the rest, and the rest. One without
     a rest begins a part of the older ones: its number is how many entries came before.
@@ -76,7 +76,7 @@ def history(value: bytes, older: Sequence[bytes]) -> Iterator[Moment]:
 
 
 def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
-    """The events of a task; the first is in its record."""
+    """Return the events of a task; the first is in its record."""
     (created, seq), known = created_and_seq(value), task(value)
     initial: State = "scheduled" if value[0] & INITIALLY_SCHEDULED else "pending"
     if value[0] & INITIALLY_WAITING:
@@ -107,7 +107,7 @@ def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
 
 
 def attempts(value: bytes, older: Sequence[bytes], usages: dict[int, bytes]) -> list[Attempt]:
-    """The attempts of a task, put together from its history."""
+    """Return the attempts of a task, put together from its history."""
     found: dict[int, dict[str, Any]] = {}
     for moment in history(value, older):
         about = moment.about

@@ -70,7 +70,7 @@ def take(server: Server, limit: int) -> int:
 
 
 def too_long(length: int) -> str:
-    """Why an item of this length is of no use."""
+    """Return why an item of this length is of no use."""
     return f"{WHAT} has {length:,} bytes, at most {WRITTEN:,} fit"
 
 
@@ -121,7 +121,7 @@ def _others(items: Sequence[bytes], there: Sequence[Task]) -> list[Refusal]:
 
 
 def difference(new: NewTask, there: Task) -> str | None:
-    """Why an item was of no use that has the id of this task; None if it is the same."""
+    """Return why an item was of no use that has the id of this task; None if it is the same."""
     fields = find_differences(new, there)
     if not fields:
         return None
@@ -129,7 +129,9 @@ def difference(new: NewTask, there: Task) -> str | None:
 
 
 def _remember(server: Server, refused: Sequence[Refusal]) -> None:
-    """Not in the step that takes the item: which of it is the same is not for a script to see."""
+    """Remember an item, not in the step that takes it: which of it is the same is not for a script
+    to see.
+    """
     place, now = key("refused", server.address.prefix), server.now()
     for item, why in refused:
         line = msgspec.json.encode({"item": item, "error": why, "at": now})
@@ -152,7 +154,7 @@ def log_refused(place: str, refused: Sequence[Refusal]) -> None:
 
 
 def id_to_delete(item: bytes) -> str | None:
-    """The task that an item takes back; None if it is a task itself."""
+    """Return the task that an item takes back; None if it is a task itself."""
     if len(item) > WRITTEN:
         return None
     try:
@@ -162,7 +164,7 @@ def id_to_delete(item: bytes) -> str | None:
 
 
 def task_of(item: bytes, drawn: str | None = None) -> NewTask:
-    """The task that an item is, under the id that was drawn for it if it has none."""
+    """Return the task that an item is, under the id that was drawn for it if it has none."""
     if len(item) > WRITTEN:
         raise BadInput(too_long(len(item)))
     _refuse_odd_deletion(item)

@@ -274,7 +274,7 @@ def key(name: str, prefix: str, /, **parts: str) -> str:
 
 
 def tag(queue: str) -> str:
-    """A queue's name as it stands between braces."""
+    """Return a queue's name as it stands between braces."""
     return queue.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 
 

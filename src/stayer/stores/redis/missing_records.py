@@ -45,7 +45,7 @@ def clear_noted(server: Server) -> int:
 
 
 def readable(values: Sequence[bytes], kept_apart: Sequence[Raw]) -> tuple[list[Task], list[Change]]:
-    """The tasks of an answer that can be run, and what becomes of those that have lost their
+    """Return the tasks of an answer that can be run, and what becomes of those that have lost their
     parameters: with none they would do something else than they were asked.
     """
     tasks = record.tasks(values, kept_apart)
@@ -62,7 +62,7 @@ def readable(values: Sequence[bytes], kept_apart: Sequence[Raw]) -> tuple[list[T
 
 
 def check(server: Server) -> list[Finding]:
-    """What `stayer doctor` says of the list of tasks that were lost; nothing if none was."""
+    """Return what `stayer doctor` says of the list of tasks that were lost; nothing if none was."""
     name = key("missing", server.address.prefix)
     number = server.ask("LLEN", name)
     if not number:

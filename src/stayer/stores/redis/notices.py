@@ -22,13 +22,13 @@ _PLACE = re.compile("[0-9]{16}[0-9a-f]{24}")
 def take_notices(
     server: Server, hooks: Sequence[str], limit: int, lease: float, age: float
 ) -> list[Notice]:
-    """Those that are due, now this one's for a while."""
+    """Take those that are due; they are this one's for a while."""
     times = repr(float(lease)), repr(float(age))
     return [read(*each) for each in server.run("take_notices", limit, *times, NOBODY, *hooks) or ()]
 
 
 def settle_notice(server: Server, notice: Notice, delivery: Delivery) -> bool:
-    """What came of the try, if it still is this one's."""
+    """Note what came of the try, if it still is this one's."""
     after = "" if delivery.after is None else repr(float(delivery.after))
     summary = delivery.said[:SAID_LIMIT]
     fence = notice.id, notice.tries, notice.forgiven
@@ -39,7 +39,7 @@ def settle_notice(server: Server, notice: Notice, delivery: Delivery) -> bool:
 def page(
     server: Server, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
 ) -> NoticePage:
-    """One page, and where the next one begins."""
+    """Read one page of notices, and where the next one begins."""
     check_cursor(cursor)
     if task == "":
         return NoticePage(())
@@ -64,7 +64,7 @@ def check_cursor(cursor: str | None) -> None:
 
 
 def cut(found: Sequence[Notice], limit: int) -> NoticePage:
-    """A page of what was found, which goes on if there is more than that."""
+    """Return a page of what was found, which goes on if there is more than that."""
     shown = found[:limit]
     return NoticePage(tuple(shown), place(shown[-1]) if len(found) > limit else None)
 
@@ -84,7 +84,7 @@ def merge_pages(pages: Sequence[NoticePage], limit: int) -> NoticePage:
 
 
 def read(id: bytes, pairs: Sequence[Raw]) -> Notice:
-    """A notice as the scripts answer it."""
+    """Return a notice as the scripts answer it."""
     known = dict(zip(pairs[::2], pairs[1::2], strict=True))
     since, following, said = known.get(b"since"), known.get(b"next"), known.get(b"said")
     return Notice(
@@ -115,7 +115,7 @@ def _record(known: dict[bytes, bytes]) -> dict[str, JSON]:
 
 
 def _list_uncopied(known: dict[bytes, bytes]) -> list[str]:
-    """What the task keeps apart, and was too long to be kept with the notice."""
+    """Return what the task keeps apart, and was too long to be kept with the notice."""
     flags = known[b"record"][0]
     apart = {
         "parameters": flags & (record.PARAMETERS_TEXT | record.PARAMETERS_BYTES),

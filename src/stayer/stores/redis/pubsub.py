@@ -51,7 +51,7 @@ class Line:
         return descriptor(self._connection)
 
     def read(self) -> list[tuple[str, str]]:
-        """What is there without waiting. Raises StoreUnreachable when it breaks."""
+        """Return what is there without waiting. Raises StoreUnreachable when it breaks."""
         found: list[tuple[str, str]] = []
         try:
             while self._connection.can_read(0):
@@ -93,7 +93,9 @@ class Line:
 
 
 def subscribe(server: Server, questions: Sequence[Sequence[str]]) -> Line:
-    """A connection on which a server has confirmed these: SUBSCRIBE or SSUBSCRIBE, and channels."""
+    """Return a connection on which a server has confirmed these: SUBSCRIBE or SSUBSCRIBE, and
+    channels.
+    """
     connection = server.open_connection()
     try:
         with translated(server.address.url):
@@ -109,7 +111,7 @@ def subscribe(server: Server, questions: Sequence[Sequence[str]]) -> Line:
 
 
 def single_line(server: Server, channels: Sequence[str]) -> Callable[[], list[Line]]:
-    """How to listen to one server."""
+    """Return how to listen to one server."""
     return lambda: [subscribe(server, [("SUBSCRIBE", *channels)])]
 
 
@@ -134,12 +136,13 @@ class Ear:
         return bool(self._lines)
 
     def is_subscribed_to(self, channels: Iterable[str]) -> bool:
-        """Whether it is subscribed to all of these."""
+        """Return whether it is subscribed to all of these."""
         subscriptions = {channel for line in self._lines for channel in line.channels}
         return subscriptions.issuperset(channels)
 
     def listen(self, timeout: float) -> list[tuple[str, str]] | None:
-        """The messages that came (channel, text), as soon as there are some; None: it was rung.
+        """Return the messages that came (channel, text), as soon as there are some; None: it was
+        rung.
 
         Raises StoreUnreachable when a connection breaks; it is to be connected again then.
         """
@@ -241,9 +244,9 @@ class RedisWaiter:
             return []  # and the next round connects again, or says that it can't
 
     def _has_new(self, messages: list[tuple[str, str]]) -> bool:
-        """Whether one of them tells of something that was not seen. Another database of the server
-        has the same channels: its messages are passed over. What does not say whose it is (an
-        older Stayer's) may be anybody's, and so is no proof of what was seen here.
+        """Return whether one of them tells of something that was not seen. Another database of the
+        server has the same channels: its messages are passed over. What does not say whose it is
+        (an older Stayer's) may be anybody's, and so is no proof of what was seen here.
         """
         news = False
         for channel, text in messages:
@@ -273,7 +276,9 @@ class RedisWaiter:
 
 
 def waiter_for(server: Server, worker: str | None, queues: Sequence[str]) -> RedisWaiter:
-    """A waiter for queues and a worker. Who takes tasks hears of what comes in from outside too."""
+    """Return a waiter for queues and a worker. Who takes tasks hears of what comes in from outside
+    too.
+    """
     prefix = server.address.prefix
     names = list(dict.fromkeys(queues))
     numbered = [key("wake", prefix, queue=queue) for queue in names]

@@ -22,7 +22,7 @@ def sample(server: Server) -> bool:
 def figures(
     server: Server, since: float, until: float, step: int, queues: Sequence[str] | None
 ) -> list[Figures]:
-    """Those of a stretch of time."""
+    """Return those of a stretch of time."""
     now = server.now()  # outside of what is kept there is nothing to look for
     first = math.ceil(max(since, now - KEPT[step] - step) / step) * step
     last = math.ceil(min(until, now + step) / step) * step - step

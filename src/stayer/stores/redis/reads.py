@@ -58,7 +58,7 @@ def durations(server: Server, queue: str, limit: int) -> list[tuple[str, float]]
 
 
 def attempts(server: Server, id: str) -> list[Attempt]:
-    """The attempts of a task."""
+    """Return the attempts of a task."""
     answer = server.run("history", id)
     if answer is None:
         return []
@@ -67,7 +67,7 @@ def attempts(server: Server, id: str) -> list[Attempt]:
 
 
 def events(server: Server, id: str) -> list[Event]:
-    """The events of a task."""
+    """Return the events of a task."""
     answer = server.run("history", id)
     return [] if answer is None else history.events(answer[0], answer[1])
 
@@ -92,7 +92,7 @@ def log(server: Server, id: str, attempt: int, start: int, limit: int) -> list[L
 
 
 def usage(server: Server, id: str, attempt: int) -> list[Usage]:
-    """The points of an attempt's series."""
+    """Return the points of an attempt's series."""
     name = key("usage", server.address.prefix, id=id, attempt=str(attempt))
     stored = server.ask("HGETALL", name)
     points = sorted(zip(map(int, stored[::2]), stored[1::2], strict=True))
@@ -100,7 +100,7 @@ def usage(server: Server, id: str, attempt: int) -> list[Usage]:
 
 
 def checkpoint(server: Server, id: str) -> Checkpoint | None:
-    """What the task saved last."""
+    """Return what the task saved last."""
     name = key("checkpoint", server.address.prefix, id=id)
     attempt, at, data = server.ask("HMGET", name, "attempt", "at", "data")
     return None if attempt is None else Checkpoint(int(attempt), float(at), data)

@@ -75,7 +75,7 @@ CREATED_AT = OWN_AT + 10
 
 
 def pack(value: object) -> bytes:
-    """An argument of a script; raises BadInput for what can't be written."""
+    """Return an argument of a script; raises BadInput for what can't be written."""
     try:
         return _pack(value)
     except (UnicodeEncodeError, OverflowError) as error:
@@ -83,7 +83,7 @@ def pack(value: object) -> bytes:
 
 
 def text(value: object) -> str | bool:
-    """A part of a record that the scripts pass on without looking at it: JSON, or false."""
+    """Return a part of a record that the scripts pass on without looking at it: JSON, or false."""
     if value is None or value in ((), _DEFAULT_POLICY):
         return False
     try:
@@ -93,13 +93,13 @@ def text(value: object) -> str | bool:
 
 
 def apart(form: str | bytes | None) -> bool:
-    """Whether a packed value has a key of its own."""
+    """Return whether a packed value has a key of its own."""
     return isinstance(form, bytes) or (form is not None and len(form) > SHORT)
 
 
 def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -> bytes:
-    """The value of a new task. Times and number come from the script, which puts them in the place
-    of the first three fields: nine bytes each.
+    """Return the value of a new task. Times and number come from the script, which puts them in the
+    place of the first three fields: nine bytes each.
     """
     flags, kept = 0, form
     if form is not None and apart(form):
@@ -119,7 +119,7 @@ _head = struct.Struct(">BIBHBH")
 
 @lru_cache(maxsize=1024)
 def _plain_kind(queue: str, owner: str | None, name: str | None) -> tuple[int, bytes]:
-    """Of tasks that have no more than that, as most have: the same for many."""
+    """Write the kind of tasks that have no more than that, as most have: the same for many."""
     kind = [queue, "pending", 0, False if owner is None else owner]
     return _without_head(kind if name is None else [*kind, name])
 
@@ -144,7 +144,9 @@ _WRITE_OWN = {
 
 
 def _writer_source() -> str:
-    """The source of `all_of_kind`: the fields of a new task that others may have in common."""
+    """Return the source of `all_of_kind`: the fields of a new task that others may have
+    in common.
+    """
     values = ", ".join(
         _WRITE_OWN.get(field.name)
         or (_WRITE[field.kind].format(name=field.name) if field.is_submitted else "False")
@@ -161,7 +163,7 @@ _all_of_kind: Callable[[NewTask, bool], list[Raw]] = generated.function(
 
 
 def _kind(new: NewTask, dependents: bool) -> tuple[int, bytes]:
-    """How many fields a record has, and all of them but its own, packed."""
+    """Return how many fields a record has, and all of them but its own, packed."""
     priority = new.priority
     if not -_EXACT <= priority <= _EXACT:
         raise BadInput(f"priority {priority}: give a whole number, such as 10 or -5")
@@ -181,7 +183,7 @@ _PLAIN = ("id", "queue", "parameters", "owner", "name", "generated", "delay", "e
 
 
 def _asking() -> str:
-    """The source of `is_plain`."""
+    """Return the source of `is_plain`."""
     conditions = " and ".join(
         f"new.{each.name} is None" if each.default is None else f"new.{each.name} == _{each.name}"
         for each in msgspec.structs.fields(NewTask)
@@ -199,7 +201,7 @@ is_plain: Callable[[NewTask], bool] = generated.function(
 
 
 def task_as_submitted(new: NewTask, now: float, waits: bool, dependents: bool) -> Task:
-    """A fresh task as the script has written it."""
+    """Return a fresh task as the script has written it."""
     eta = now + new.delay if new.delay is not None else new.eta
     eta = None if eta is None else float(eta)
     start_before = now + new.expire if new.expire is not None else new.start_before
@@ -216,7 +218,9 @@ def task_as_submitted(new: NewTask, now: float, waits: bool, dependents: bool) -
 
 
 def tasks(values: Sequence[Raw], kept_apart: Sequence[Raw] = ()) -> list[Task]:
-    """The tasks of an answer: records, and (index, parameters, result) of what is kept apart."""
+    """Return the tasks of an answer: records, and (index, parameters, result) of what is kept
+    apart.
+    """
     found = [task(value) for value in values]
     for number in range(0, len(kept_apart), 3):
         index, parameters, result = kept_apart[number : number + 3]
@@ -258,7 +262,7 @@ def tasks_or_none(values: Sequence[Raw], kept_apart: Sequence[Raw]) -> list[Task
 
 
 def without_parameters(values: Sequence[Raw], kept_apart: Sequence[Raw]) -> set[int]:
-    """Which of an answer have had parameters that are not there any more."""
+    """Return which of an answer have had parameters that are not there any more."""
     return {
         kept_apart[at]
         for at in range(0, len(kept_apart), 3)
@@ -280,7 +284,7 @@ def _value(stored: bytes | None, is_text: int) -> Value:
 
 
 def record_end(value: bytes) -> int:
-    """Where the history begins."""
+    """Return where the history begins."""
     return HEAD_LENGTH + int.from_bytes(value[1:5], "big")
 
 
@@ -291,7 +295,7 @@ def created_and_seq(value: bytes) -> tuple[float, int]:
 
 
 def task(value: bytes) -> Task:
-    """A task but for what is kept apart: this is the hottest line of a reserve."""
+    """Return a task but for what is kept apart: this is the hottest line of a reserve."""
     own_end = OWN_AT + int.from_bytes(value[5:HEAD_LENGTH], "big")
     kind = value[own_end : record_end(value)]
     updated, created, _, id, parameters, result = _unpack(b"\x96" + value[OWN_AT:own_end])
@@ -313,7 +317,7 @@ def own_forms(value: bytes) -> tuple[Raw, Raw]:
 
 
 def _task_of_kind(kind: bytes, count: bytes) -> Task:
-    """A task that has nothing of its own; `count` is how many fields its record has."""
+    """Return a task that has nothing of its own; `count` is how many fields its record has."""
     fields = int.from_bytes(count, "big") - len(OWN)
     found = _unpack(_array.pack(0xDC, fields) + kind)
     return _with_all_fields(found + _ABSENT[len(OWN) + fields :])
@@ -326,24 +330,26 @@ _known_kind = lru_cache(maxsize=512)(_task_of_kind)
 
 
 def _decode_dated(decoder: msgspec.json.Decoder[T], text: str) -> T:
-    """A part that the script has put its moment in front of."""
+    """Return a part that the script has put its moment in front of."""
     at, _, form = text.partition(" ")
     return replace(decoder.decode(form), at=float(at))  # type: ignore[type-var]
 
 
 def usage(stored: bytes) -> Usage:
-    """A point of a series."""
+    """Return a point of a series."""
     return _decode_dated(_usage, stored.decode())
 
 
 def pack_order(order: Order) -> tuple[int, bool, bool, str]:
-    """What the scripts must know of an order (number, cancel?, acknowledged?), and all of it."""
+    """Return what the scripts must know of an order (number, cancel?, acknowledged?), and all of
+    it.
+    """
     is_cancel = order.verb == "cancel"
     return order.number, is_cancel, order.acknowledged, _json.encode(order).decode()
 
 
 def order(packed: Sequence[Raw]) -> Order:
-    """An order; whether it was acknowledged is what the scripts have noted."""
+    """Return an order; whether it was acknowledged is what the scripts have noted."""
     _, _, acknowledged, form = packed
     found = _order.decode(form)
     return found if found.acknowledged == acknowledged else replace(found, acknowledged=True)
@@ -373,7 +379,7 @@ _READ_OWN = {
 
 
 def _reader_source() -> str:
-    """The source of `with_all_fields`: one long expression, for every kind that is met."""
+    """Return the source of `with_all_fields`: one long expression, for every kind that is met."""
     own = {"id": "''", "created": "0.0", "updated": "0.0", "parameters": "None", "result": "None"}
     values = ",\n        ".join(
         own.get(field.name)
@@ -404,7 +410,7 @@ _with_all_fields: Callable[[list[Raw]], Task] = generated.function(
 
 
 def read_purged(id: str, stored: bytes) -> Task:
-    """What is left of a purged task."""
+    """Return what is left of a purged task."""
     queue, state, created, finished_at, at = _unpack(stored)
     return Task(
         id=id, queue=queue, state=state, created=float(created), updated=float(at),
@@ -413,7 +419,7 @@ def read_purged(id: str, stored: bytes) -> Task:
 
 
 def event(packed: Sequence[Raw]) -> Event:
-    """One of the stream."""
+    """Read one event of the stream."""
     number, at, id, queue, name, attempt, worker, note = packed
     return Event(
         number=number, at=float(at), id=id, queue=queue, event=name, attempt=attempt,
@@ -422,6 +428,6 @@ def event(packed: Sequence[Raw]) -> Event:
 
 
 def batch_of_events(packed: bytes) -> list[Raw]:
-    """An entry of the stream."""
+    """Return an entry of the stream."""
     events: list[Raw] = _unpack(packed)
     return events

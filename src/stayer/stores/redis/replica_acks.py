@@ -30,8 +30,8 @@ class Replicas:
         self._brief_until = 0.0
 
     def wait_s(self) -> float | None:
-        """How long to wait for them now, in seconds; None if nobody has to. Of a cluster the other
-        nodes go on: who asks them in turn must not be held up by the same one each time.
+        """Return how long to wait for them now, in seconds; None if nobody has to. Of a cluster the
+        other nodes go on: who asks them in turn must not be held up by the same one each time.
         """
         if not self.wanted:
             return None
@@ -39,11 +39,11 @@ class Replicas:
         return granted * _BRIEF_SHARE if is_brief and self._address.is_part else granted
 
     def question(self, patience: float) -> tuple[Any, ...]:
-        """How many have what was written; the command takes 0 ms for ever."""
+        """Return how many have what was written; the command takes 0 ms for ever."""
         return "WAIT", self.wanted, max(1, round(patience * 1000))
 
     def check(self, confirmed: int, patience: float | None) -> None:
-        """Raises Unconfirmed if these are too few, of all that were waited for."""
+        """Raise Unconfirmed if these are too few, of all that were waited for."""
         if patience is None:
             return
         self.confirm = confirmed >= self.wanted

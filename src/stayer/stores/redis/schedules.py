@@ -22,14 +22,14 @@ from stayer.stores.redis.record import Raw, pack
 
 
 def schedules(server: Server, names: Sequence[str] = ()) -> list[Schedule]:
-    """By name."""
+    """Read schedules by name."""
     selection = ("named", *names) if names else ("all",)
     found = {schedule.name: schedule for schedule in read(server.run("schedules", *selection))}
     return [schedule for _, schedule in sorted(found.items())]
 
 
 def due_schedules(server: Server, limit: int) -> list[Schedule]:
-    """The longest due first."""
+    """Return the longest due first."""
     return read(server.run("schedules", "due", limit))
 
 

@@ -36,7 +36,7 @@ class Look(msgspec.Struct, frozen=True):
 
 
 def look(server: Server, name: bytes) -> Look | None:
-    """What is wrong with this stream; None if nothing is."""
+    """Return what is wrong with this stream; None if nothing is."""
     beside, _, word = name.rpartition(b":")
     if word.decode(errors="replace") not in WORDS:
         return None
@@ -78,7 +78,7 @@ def _entries(server: Server, name: bytes) -> Iterator[tuple[bytes, list[bytes]]]
 
 
 def _number(word: bytes, id: bytes, fields: list[bytes]) -> int | None:
-    """The number of the newest event of an entry; None if it is none of ours."""
+    """Return the number of the newest event of an entry; None if it is none of ours."""
     number, _, rest = id.partition(b"-")
     if rest != b"0" or int(number) > LAST or len(fields) != 2 or fields[0] != b"e":
         return None
@@ -95,7 +95,7 @@ def _number(word: bytes, id: bytes, fields: list[bytes]) -> int | None:
 
 
 def _read_number(server: Server, name: bytes, *field: bytes) -> int | None:
-    """The number of the newest event; None if it is not there, or none."""
+    """Return the number of the newest event; None if it is not there, or none."""
     [kind] = server.ask_many([("TYPE", name)])
     if kind != (b"hash" if field else b"string"):
         return None

@@ -16,7 +16,7 @@ _NUMBER = re.compile(rb"-?[0-9]{1,17}(\.[0-9]{1,24})?(e[+-][0-9]{1,3})?")
 
 
 def integer(value: bytes, most: int = MOST) -> int:
-    """Raises ValueError if it is none, or too large."""
+    """Read a whole number; raises ValueError if it is none, or too large."""
     if not _INTEGER.fullmatch(value) or abs(int(value)) > most:
         raise ValueError("it is no integer, or too large")
     return int(value)

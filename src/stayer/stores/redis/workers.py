@@ -27,7 +27,7 @@ def pack_worker(worker: Worker, number: int, nonce: str, *, alone: bool = False)
 
 
 def pack_reports(reports: Sequence[Report], arguments: Arguments) -> list[Raw]:
-    """The reports of a beat."""
+    """Return the reports of a beat."""
     return [_pack_report(report, arguments) for report in reports]
 
 
@@ -47,7 +47,7 @@ def _pack_report(report: Report, arguments: Arguments) -> tuple[Raw, ...]:
 
 
 def beat(answer: Raw) -> Beat:
-    """The answer to a beat."""
+    """Return the answer to a beat."""
     now, orders, suspects, watched, drain = answer
     return Beat(
         now=float(now),
@@ -70,7 +70,7 @@ def _list_open_orders(stored: bytes) -> Raw:
 
 
 def workers(answer: Raw) -> list[Worker]:
-    """All that are not buried, in the order in which they came."""
+    """Return all that are not buried, in the order in which they came."""
     now = float(answer[0])
     found = [_worker(_hash(stored), id.decode(), held, now) for stored, id, held in answer[1:]]
     return sorted(found, key=lambda worker: (worker.started_at, worker.id))

@@ -52,7 +52,7 @@ class Claims:
         self._nodes = nodes
 
     def claim(self, tasks: Sequence[NewTask], plan: Planned | None = None) -> list[Claim]:
-        """The claim on each id: a new one, or the one that is there."""
+        """Return the claim on each id: a new one, or the one that is there."""
         mine = [_new_claim(new, plan) for new in tasks]
         answers = self._run(
             "claim",
@@ -87,7 +87,7 @@ class Claims:
         ]
 
     def find(self, ids: Sequence[str]) -> list[Claim | None]:
-        """The claims that there are."""
+        """Return the claims that there are."""
         answers = self._run("find_claim", [(id,) for id in ids])
         return [_claim_or_none(id, answer) for id, answer in zip(ids, answers, strict=True)]
 
@@ -111,7 +111,7 @@ class Claims:
         return mine if self._run("take_claim", [given])[0] == 1 else None
 
     def release(self, claims: Sequence[Claim]) -> None:
-        """Nothing comes of these, which belong to a plan."""
+        """Release claims of a plan from which nothing comes."""
         self._run("release_claim", [(claim.id, claim.nonce) for claim in claims])
 
     def expire(self, claims: Sequence[Claim]) -> None:
@@ -133,7 +133,7 @@ class Claims:
         return answers
 
     def _readable(self, call: Call, answer: Any) -> Any:
-        """The answer, after a claim that can't be read was set aside."""
+        """Return the answer, after a claim that can't be read was set aside."""
         if isinstance(answer, list) and answer[0] is not None:
             try:
                 check_claim(*answer)

@@ -28,7 +28,9 @@ GONE = "cancelled"
 
 
 def states(shards: Shards, ids: Sequence[str]) -> dict[str, str]:
-    """How these tasks are, or were when they were purged; those that nobody knows are left out."""
+    """Return how these tasks are, or were when they were purged; those that nobody knows are left
+    out.
+    """
     found: dict[str, str] = {}
     shards.forget(ids)  # a place that was remembered may be one of the past
     for queue, numbered in shards.by_place(ids, ids).items():
@@ -114,7 +116,9 @@ def _step(fan_out: FanOut, queue: str, limit: int) -> list[str]:
 def _read_upstreams(
     fan_out: FanOut, queue: str, notes: Mapping[str, str]
 ) -> dict[str, tuple[str, str]]:
-    """How tasks of other shards are, with the notes that were seen: those that can be reached."""
+    """Return how tasks of other shards are, with the notes that were seen: those that can be
+    reached.
+    """
     now = fan_out.attempt(lambda: _ask_states(fan_out.shards, queue, list(notes)))
     if now is not None:
         return {id: (note, now.get(id, GONE)) for id, note in notes.items()}
@@ -129,8 +133,8 @@ def _read_upstreams(
 
 
 def _ask_states(shards: Shards, queue: str, ids: Sequence[str]) -> dict[str, str]:
-    """How these are. The id of one that was deleted may have come again in a shard to which nobody
-    has listened.
+    """Return how these are. The id of one that was deleted may have come again in a shard to which
+    nobody has listened.
     """
     found = states(shards, ids)
     alive = [id for id, state in found.items() if state not in FINISHED]
@@ -198,13 +202,13 @@ def free(shards: Shards, queue: str, limit: int) -> bool:
 
 
 def flow(shards: Shards, id: str) -> FlowInfo | None:
-    """One flow, put together from the shards that have some of it."""
+    """Read one flow, put together from the shards that have some of it."""
     answers = shards.each("flows", id, "", 1) if id else []
     return next(iter(_merge(answers).values()), None)
 
 
 def flows(shards: Shards, cursor: str | None, limit: int) -> FlowPage:
-    """One page. All shards have the flows in the same order."""
+    """Read one page of flows. All shards have the flows in the same order."""
     found = _merge(shards.each("flows", "", cursor or "", limit + 1))
     places = sorted(found, reverse=True)
     shown = tuple(found[place] for place in places[:limit])

@@ -55,12 +55,14 @@ class Directory:
         self._known.update(fresh)
 
     def register_again(self, queues: Sequence[str]) -> None:
-        """For a node that may have been replaced: of what is known, so that nobody has to wait."""
+        """Write what is known once more, for a node that may have been replaced, so that nobody has
+        to wait.
+        """
         self._nodes.add_names("shards", queues, waits=False)
         self._copy([name for name in queues if name in self._known])
 
     def names(self) -> list[str]:
-        """All that there are, by name."""
+        """Return all that there are, by name."""
         name = self._key("shards")
         try:
             found = _texts(self._nodes.ask(name, "SMEMBERS", name))
@@ -84,7 +86,7 @@ class Directory:
                 self._nodes.ask(name, "SET", name, identity)
 
     def read_identity_copy(self) -> str | None:
-        """The one that was copied; None if nobody can tell."""
+        """Return the one that was copied; None if nobody can tell."""
         for copy in COPIES:
             name = self._key("identity_copy", copy)
             with suppress(StoreUnreachable, StoreUnusable):

@@ -40,8 +40,8 @@ _decode = msgspec.msgpack.Decoder(Event).decode
 def waiter_for(
     shards: Shards, worker: str | None, queues: Sequence[str], homes: Sequence[str]
 ) -> RedisWaiter:
-    """A waiter for queues and for a worker, for whom there may be orders in its homes. Who takes
-    tasks hears of what comes in from outside too.
+    """Return a waiter for queues and for a worker, for whom there may be orders in its homes. Who
+    takes tasks hears of what comes in from outside too.
     """
     wakes = {queue: _channel(shards, "wake", queue) for queue in dict.fromkeys(queues)}
     orders = {} if worker is None else {
@@ -110,7 +110,7 @@ def _questions(
     plain: Mapping[str, Sequence[str]],
     away: list[StoreUnreachable],
 ) -> dict[Server, list[Sequence[str]]]:
-    """What each node is to be asked; and for which there is none."""
+    """Return what each node is to be asked; and for which there is none."""
     questions: dict[Server, list[Sequence[str]]] = {}
     wanted = [(slot[0], ("SSUBSCRIBE", *slot)) for slot in _by_slot(sharded)]
     wanted += [(place, ("SUBSCRIBE", *channels)) for place, channels in plain.items()]
@@ -169,7 +169,7 @@ def watch(shards: Shards, since: int, timeout: float, limit: int) -> list[Event]
 
 
 def _listen(shards: Shards, ear: Ear, timeout: float) -> bool:
-    """Until there may be events; whether there are more queues to be listened to."""
+    """Listen until there may be events; return whether there are more queues to be listened to."""
     try:
         messages = ear.listen(timeout) or []
     except StoreUnreachable:
@@ -179,13 +179,13 @@ def _listen(shards: Shards, ear: Ear, timeout: float) -> bool:
 
 
 def _lines_for_events(shards: Shards) -> list[Line]:
-    """Of all shards, and of others that may come."""
+    """Subscribe to the events of all shards, and of others that may come."""
     found = [key("events", shards.server_of(name).address.prefix) for name in shards.names()]
     return lines(shards.nodes, [key("shards", shards.nodes.options.prefix), *found], {})
 
 
 def last_event(shards: Shards) -> int:
-    """The newest event's number, after all have got theirs."""
+    """Return the newest event's number, after all have got theirs."""
     relay(shards)
     return _last(shards)
 
@@ -239,7 +239,7 @@ def _read_relayed(shards: Shards) -> dict[str, str]:
 
 
 def _last(shards: Shards) -> int:
-    """The newest event's number; where that is not noted, the stream tells it."""
+    """Return the newest event's number; where that is not noted, the stream tells it."""
     if (number := _read_relayed(shards).get("")) is not None:
         return int(number)
     name = key("news", shards.nodes.options.prefix)
@@ -248,7 +248,9 @@ def _last(shards: Shards) -> int:
 
 
 def _after(shards: Shards, since: int, limit: int) -> list[Event]:
-    """Of tasks that are gone only their end is shown. What is beyond the last one is not ours."""
+    """Read the events after this one. Of tasks that are gone only their end is shown. What is
+    beyond the last one is not ours.
+    """
     name = key("news", shards.nodes.options.prefix)
     last = _last(shards)
     while True:

@@ -40,7 +40,7 @@ class FanOut:
         return self._wasted > _LONG_S
 
     def attempt(self, step: Callable[[], T]) -> T | None:
-        """What comes of a step; None if what it needs can't be reached."""
+        """Return what comes of a step; None if what it needs can't be reached."""
         began_at = time.monotonic()
         try:
             answer = step()
@@ -69,8 +69,8 @@ class FanOut:
         return answer
 
     def is_sound(self, queue: str) -> bool:
-        """What is changed there will be confirmed, if it has to be, as far as is known. To ask is
-        not to have done something.
+        """Return whether what is changed there will be confirmed, if it has to be, as far as is
+        known. To ask is not to have done something.
         """
         is_any_done = self._is_any_done
         found = self.at(queue, self.shards.server_of(queue).sound) is not None
@@ -78,7 +78,7 @@ class FanOut:
         return found
 
     def all(self, step: Callable[[ShardStore], T]) -> Iterator[T]:
-        """What comes of a step in each shard that can be reached. Raises if none can be."""
+        """Yield what comes of a step in each shard that can be reached. Raises if none can be."""
         yield from self.each(step)
         self.check()
 
@@ -91,6 +91,6 @@ class FanOut:
                 yield answer
 
     def check(self) -> None:
-        """Raises if nothing could be done."""
+        """Raise if nothing could be done."""
         if self._why is not None and not self._is_any_done:
             raise self._why

@@ -35,8 +35,8 @@ def check(nodes: Nodes) -> list[Finding]:
 
 
 def check_queues(shards: Shards) -> list[Finding]:
-    """What each queue, and the stream of all events, knows of keys that were set aside and tasks
-    that were lost, as far as it can be reached.
+    """Return what each queue, and the stream of all events, knows of keys that were set aside and
+    tasks that were lost, as far as it can be reached.
     """
     fan_out, names = FanOut(shards), shards.names()
     found = [
@@ -50,7 +50,7 @@ def check_queues(shards: Shards) -> list[Finding]:
 
 
 def _silence(nodes: Nodes, host: Host) -> str | None:
-    """Why a node does not answer."""
+    """Return why a node does not answer."""
     try:
         nodes.at_host(host).ask("PING")
     except StoreUnreachable as error:
@@ -76,7 +76,7 @@ def _slots(parts: list[Part], away: dict[Host, str], primaries: int) -> Finding:
 
 
 def _check_registry(nodes: Nodes, away: dict[Host, str]) -> list[Finding]:
-    """Where all workers are known, more depends on one node than its queues."""
+    """Report if the node that knows all workers is away: more depends on it than its queues."""
     place = key("shards", nodes.options.prefix)
     if not any(nodes.server_of(place) is nodes.at_host(host) for host in away):
         return []

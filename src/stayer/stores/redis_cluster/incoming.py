@@ -40,7 +40,7 @@ Commit = Callable[[Sequence[Change]], Sequence[Task | None]]
 
 
 def count_waiting(shards: Shards) -> int:
-    """How many items are there, with those that somebody has begun to take."""
+    """Return how many items are there, with those that somebody has begun to take."""
     return int(
         _run(shards, "number_incoming", WRITTEN, SHOWN, waits=False)[0]
     )  # nothing is numbered
@@ -81,7 +81,7 @@ Item = tuple[str, bytes]
 
 
 def _runs(items: Sequence[Item]) -> list[list[Item]]:
-    """What can be taken together: a message that takes a task back comes after that task."""
+    """Return what can be taken together: a message that takes a task back comes after that task."""
     runs: list[list[Item]] = []
     alone = True
     for item in items:
@@ -120,8 +120,8 @@ def _take(fan_out: FanOut, commit: Commit, items: Sequence[Item]) -> None:
 
 
 def _submit(fan_out: FanOut, tasks: Mapping[str, NewTask], refused: dict[str, str]) -> set[str]:
-    """All of them, or else those whose queues can be reached; the answer is the others. Those that
-    are there already as other tasks are refused.
+    """Submit all of them, or else those whose queues can be reached; the answer is the others.
+    Those that are there already as other tasks are refused.
     """
 
     def submit(some: Mapping[str, NewTask]) -> bool:
@@ -142,7 +142,9 @@ def _submit(fan_out: FanOut, tasks: Mapping[str, NewTask], refused: dict[str, st
 
 
 def _explain_refusal(new: NewTask, answer: Submitted) -> str | None:
-    """Why an item is not accepted: another has its id, or its word; None if it is the same."""
+    """Return why an item is not accepted: another has its id, or its word; None if it
+    is the same.
+    """
     if answer.purged:
         return (
             f"task {new.id!r} has been here and was deleted: give the item another id, or wait "
@@ -166,7 +168,7 @@ def _task(shards: Shards, drawn: str, item: bytes) -> NewTask:
 
 
 def _cancel(shards: Shards, commit: Commit, id: str) -> str | None:
-    """What is wrong with that; nothing if somebody has just done it."""
+    """Cancel a task, and return what is wrong with that; nothing if somebody has just done it."""
     while True:
         [task] = shards.get([id])
         if task is None:

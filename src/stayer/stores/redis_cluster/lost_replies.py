@@ -36,8 +36,8 @@ class LostReplies:
         *,
         wants_tasks: bool = True,
     ) -> T | None:
-        """What a queue says to a worker, which is introduced there if need be. None if that could
-        not be heard; if it may have given something all the same, that is noted.
+        """Return what a queue says to a worker, which is introduced there if need be. None if that
+        could not be heard; if it may have given something all the same, that is noted.
         """
         try:
             answer = fan_out.at(queue, step)
@@ -53,7 +53,7 @@ class LostReplies:
         return answer
 
     def look(self, fan_out: FanOut, worker: str, queues: Sequence[str]) -> None:
-        """Raises StoreUnreachable, once, if one of these answers again."""
+        """Raise StoreUnreachable, once, if one of these answers again."""
         missed = [queue for queue in dict.fromkeys(queues) if (worker, queue) in self._missed]
         back = [
             queue
@@ -69,6 +69,8 @@ class LostReplies:
 
 
 def _answer(shards: Shards, queue: str) -> list[QueueInfo]:
-    """From one whose answers are confirmed, if they have to be: others would get lost again."""
+    """Ask a queue whose answers are confirmed, if they have to be: others would get lost
+    again.
+    """
     shards.server_of(queue).sound()
     return shards.of(queue).queues([queue])

@@ -22,7 +22,7 @@ _DIGITS = 28
 
 
 def find(shards: Shards, filter: Filter, cursor: str | None, limit: int) -> Page:
-    """One page, and where the next one begins."""
+    """Find one page of tasks, and where the next one begins."""
     place, queue = "", ""
     if cursor is not None:
         place, queue = cursor[:_DIGITS], cursor[_DIGITS:]
@@ -62,7 +62,7 @@ def reach(shards: Shards, queues: Sequence[str]) -> Reach:
 
 
 def upstreams(shards: Shards, ids: Sequence[str]) -> list[Upstreams]:
-    """What each runs after, from the shard of each."""
+    """Return what each runs after, from the shard of each."""
     found = [Upstreams() for _ in ids]
     for queue, numbered in shards.by_place(ids, ids).items():
         if queue:
@@ -75,7 +75,7 @@ def upstreams(shards: Shards, ids: Sequence[str]) -> list[Upstreams]:
 def figures(
     shards: Shards, since: float, until: float, step: int, queues: Sequence[str] | None
 ) -> list[Figures]:
-    """Those of the shards; of all together their sum."""
+    """Return those of the shards; of all together their sum."""
     if queues is not None:
         names = dict.fromkeys(queues) or shards.names()
         found = [

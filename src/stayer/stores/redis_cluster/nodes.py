@@ -105,7 +105,7 @@ class Nodes:
         raise self._redirect_loop_error()
 
     def ask(self, key: str, *command: Any) -> Any:
-        """What the node that has the key answers to a plain command."""
+        """Return what the node that has the key answers to a plain command."""
         try:
             return self.at(key, lambda server: server.ask(*command))
         except StoreUnusable as error:
@@ -126,7 +126,7 @@ class Nodes:
         return sum(self.run_many(calls)) if calls else 0
 
     def run_many(self, calls: Sequence[Call]) -> list[Any]:
-        """What the scripts answer, each at the node of its key, a round trip a node."""
+        """Return what the scripts answer, each at the node of its key, a round trip a node."""
         answers = self._try_many(calls, give_up=True)
         for answer in answers:
             if isinstance(answer, StoreUnreachable):
@@ -138,7 +138,7 @@ class Nodes:
         return self._try_many(calls, give_up=False)
 
     def _try_many(self, calls: Sequence[Call], *, give_up: bool) -> list[Any]:
-        """To give up is to ask no others when a node can't be reached."""
+        """Try many calls. To give up is to ask no others when a node can't be reached."""
         answers: list[Any] = [None] * len(calls)
         left = list(range(len(calls)))
         for _ in range(_REDIRECTS):
@@ -151,7 +151,7 @@ class Nodes:
     def _run_many(
         self, calls: Sequence[Call], left: list[int], answers: list[Any], give_up: bool
     ) -> list[int]:
-        """What is left: what has moved."""
+        """Run calls, and return those that are left because their key has moved."""
         groups: dict[int, tuple[Server, list[int]]] = {}
         for number in left:
             try:
@@ -183,7 +183,7 @@ class Nodes:
         return redirects
 
     def _retry_after_mending(self, call: Call, error: StoreUnusable) -> Any:
-        """What the script answers after what it could not read was set aside."""
+        """Return what the script answers after what it could not read was set aside."""
         if not may_be_damage(error) or not self.mend(call.key):
             raise error
         prefix = call.prefix or self.options.prefix
@@ -192,7 +192,7 @@ class Nodes:
         )
 
     def primaries(self) -> list[Server]:
-        """All that have slots."""
+        """Return all that have slots."""
         with self._guard:
             if not self._starts:
                 self._learn()
@@ -204,9 +204,9 @@ class Nodes:
             return any(server.replicas.confirm is False for server in self._servers.values())
 
     def absent(self) -> set[Server]:
-        """The nodes to which no connection can be opened, so that nothing was asked of them, or
-        whose replicas are not there to confirm what is; one that is away is believed to be so for a
-        moment.
+        """Return the nodes to which no connection can be opened, so that nothing was asked of them,
+        or whose replicas are not there to confirm what is; one that is away is believed to be so
+        for a moment.
         """
         found: set[Server] = set()
         for server in self.primaries():
@@ -232,7 +232,7 @@ class Nodes:
         raise failed or self._redirect_loop_error()
 
     def at_host(self, host: Host) -> Server:
-        """A node, whichever slots it has."""
+        """Return a node, whichever slots it has."""
         with self._guard:
             return self._server(host)
 
@@ -248,7 +248,7 @@ class Nodes:
             server.close()
 
     def server_of(self, key: str) -> Server:
-        """The node that has the key, as far as is known."""
+        """Return the node that has the key, as far as is known."""
         slot = key_slot(key.encode())
         with self._guard:
             if not self._starts:
@@ -284,7 +284,7 @@ class Nodes:
         )
 
     def _learn(self) -> None:
-        """Who has which slots, from the first node that knows somebody for all of them."""
+        """Learn who has which slots, from the first node that knows somebody for all of them."""
         reasons: dict[str, list[str]] = {}
         most = 0
         for host in self._hosts_in_turn():
@@ -317,8 +317,8 @@ class Nodes:
             raise StoreUnreachable(f"{self.url}: {what} ({'; '.join(sorted(parts))})")
 
     def _hosts_in_turn(self) -> list[Host]:
-        """Who told last comes last, for it may be cut off from the others, and know nothing of what
-        they have decided since; after all others, who did not answer.
+        """Return who told last comes last, for it may be cut off from the others, and know nothing
+        of what they have decided since; after all others, who did not answer.
         """
         hosts = dict.fromkeys([*self._servers, *self._seeds])
         in_turn = [*(host for host in hosts if host not in self._last_asked), *self._last_asked]

@@ -15,7 +15,9 @@ _RETRY_S = 5.0
 
 
 def promote(shards: Shards, commit: Commit, limit: int) -> float | None:
-    """When to come again. One queue that can't be reached holds up none of the others."""
+    """Promote what is due in all queues; return when to come again. One queue that can't be reached
+    holds up none of the others.
+    """
     fan_out = FanOut(shards)
     moments = [shards.now() + PLAN_ABANDONED_S] if fan_out.attempt(shards.plans.sweep) else []
     due_left = late_left = limit

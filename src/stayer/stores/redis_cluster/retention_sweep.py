@@ -19,7 +19,7 @@ _SWEEP_BATCH = 500
 
 
 def drop_queue(shards: Shards, name: str, limit: int) -> int:
-    """How many of its tasks are left."""
+    """Return how many of its tasks are left."""
     server = shards.server_of(name)
     place = key("ids", server.address.prefix, queue=name)
     first = server.ask("ZRANGE", place, 0, limit - 1) if limit > 0 else []
@@ -34,7 +34,7 @@ def purge(
     before: float,
     limit: int,
 ) -> list[str]:
-    """What is gone."""
+    """Purge, and return what is gone."""
     gone: list[str] = []
     for queue, some in _places_of(shards, ids):
         while len(gone) < limit:
@@ -46,7 +46,7 @@ def purge(
 
 
 def _places_of(shards: Shards, ids: Sequence[str] | None) -> list[tuple[str, list[str] | None]]:
-    """The queues to look in, and for which ids."""
+    """Return the queues to look in, and for which ids."""
     if ids is None:
         return [(name, None) for name in shards.names()]
     places = shards.by_place(ids, ids)
@@ -54,7 +54,7 @@ def _places_of(shards: Shards, ids: Sequence[str] | None) -> list[tuple[str, lis
 
 
 def forget(shards: Shards, retention: Mapping[Kept, float], limit: int) -> int:
-    """How many were seen to."""
+    """Return how many were seen to."""
     seen, fan_out = 0, FanOut(shards)
     for name in shards.names():
         while seen < limit:
@@ -69,7 +69,7 @@ def forget(shards: Shards, retention: Mapping[Kept, float], limit: int) -> int:
 
 
 def see_to_missing_records(shards: Shards, name: str) -> int:
-    """How many tasks of a queue are lost, for their records are gone."""
+    """Return how many tasks of a queue are lost, for their records are gone."""
     return _release_claims_after(shards, name, lambda shard: shard.see_to_missing_records())
 
 

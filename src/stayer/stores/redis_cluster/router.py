@@ -71,7 +71,7 @@ class Shards:
     # Queues
 
     def of(self, queue: str) -> ShardStore:
-        """The store of a queue; nothing is known of it unless it was added."""
+        """Return the store of a queue; nothing is known of it unless it was added."""
         with self._guard:
             if queue not in self._stores:
                 name = _REGISTRY_TAG if queue == REGISTRY else tag(queue)
@@ -81,7 +81,7 @@ class Shards:
             return self._stores[queue]
 
     def server_of(self, queue: str) -> Shard:
-        """Where it is."""
+        """Return where it is."""
         self.of(queue)
         return self._servers[queue]
 
@@ -104,11 +104,11 @@ class Shards:
         self._directory.register_again(queues)
 
     def names(self) -> list[str]:
-        """All that there are, by name."""
+        """Return all that there are, by name."""
         return self._directory.names()
 
     def identity(self) -> str:
-        """What the registry shard is called, as far as can be told without it."""
+        """Return what the registry shard is called, as far as can be told without it."""
         try:
             found = self.of(REGISTRY).identity()
         except StoreUnreachable:
@@ -119,16 +119,16 @@ class Shards:
         return found
 
     def all(self) -> list[ShardStore]:
-        """All that there are."""
+        """Return all that there are."""
         return [self.of(name) for name in self.names()]
 
     def each(self, script: str, *arguments: Any) -> list[Any]:
-        """What a script answers in each of them, by name: one round trip a node."""
+        """Return what a script answers in each of them, by name: one round trip a node."""
         calls = [self.server_of(name).call(script, *arguments) for name in self.names()]
         return self.nodes.run_many(calls) if calls else []
 
     def now(self) -> float:
-        """The time of one of the nodes: the same one, as long as it is there."""
+        """Return the time of one of the nodes: the same one, as long as it is there."""
         place = key("shards", self.nodes.options.prefix)
         try:
             return self.nodes.at(place, lambda server: server.now())
@@ -160,7 +160,9 @@ class Shards:
         return True
 
     def _place_of(self, name: bytes) -> Shard | None:
-        """All that has the slot of this key; None if it has that for itself, whoever made it."""
+        """Return all that has the slot of this key; None if it has that for itself, whoever made
+        it.
+        """
         head = f"{self.nodes.options.prefix}:{{".encode()
         tagged, closed, _ = name.removeprefix(head).partition(b"}")
         if not name.startswith(head) or not tagged or not closed:
@@ -204,8 +206,8 @@ class Shards:
         return found
 
     def take_ended(self) -> list[str]:
-        """The queues in which something has ended that others may have to hear of; each is told to
-        one thread, which sees to it.
+        """Return the queues in which something has ended that others may have to hear of; each is
+        told to one thread, which sees to it.
         """
         found: list[str] = []
         with suppress(KeyError):
@@ -241,7 +243,7 @@ class Shards:
         )
 
     def remember(self, tasks: Iterable[Task | None]) -> None:
-        """Where these are: an id stays where it is, as long as its task is there."""
+        """Remember where these are: an id stays where it is, as long as its task is there."""
         with self._guard:  # who makes room must not see the others change it
             for task in tasks:
                 if task is not None:
@@ -255,7 +257,9 @@ class Shards:
                 self._places.pop(id, None)
 
     def places(self, ids: Sequence[str]) -> dict[str, str]:
-        """The queue of each id that there is; what was claimed and not submitted is submitted."""
+        """Return the queue of each id that there is; what was claimed and not submitted is
+        submitted.
+        """
         found = {id: place for id in ids if (place := self._places.get(id)) is not None}
         unknown = [id for id in dict.fromkeys(ids) if id not in found]
         if unknown:
@@ -277,8 +281,9 @@ class Shards:
         return found
 
     def _find_places(self, unclaimed: dict[str, StoreUnreachable]) -> dict[str, str]:
-        """Where tasks are whose claims can't be asked for: a task that is seen is where it belongs,
-        for its id is claimed elsewhere only after it is gone. Raises if one is not to be seen.
+        """Return where tasks are whose claims can't be asked for: a task that is seen is where it
+        belongs, for its id is claimed elsewhere only after it is gone. Raises if one is not to be
+        seen.
         """
         found: dict[str, str] = {}
         fan_out = FanOut(self)
@@ -317,7 +322,9 @@ class Shards:
         return [answers[number] for number in range(len(claims))]
 
     def _submit_to(self, queue: str, tasks: Sequence[NewTask]) -> list[Submitted]:
-        """To a shard; a unique word may be promised to a task that comes with others, or not."""
+        """Submit to a shard; a unique word may be promised to a task that comes with others, or
+        not.
+        """
         for _ in range(_TRIES):
             try:
                 return self.of(queue).submit(tasks)
@@ -373,7 +380,9 @@ class Shards:
         return [answers[number] for number in range(len(tasks))]
 
     def _claimable(self, tasks: Sequence[NewTask]) -> Sequence[NewTask]:
-        """Those whose ids were drawn get others where a node is away that nothing was asked of."""
+        """Return tasks that can be claimed: those whose ids were drawn get others where a node is
+        away that nothing was asked of.
+        """
         if not any(new.generated for new in tasks) or not (absent := self.nodes.absent()):
             return tasks
         return [self._with_other_id(new, absent) for new in tasks]
@@ -388,7 +397,7 @@ class Shards:
         return new
 
     def _claim(self, tasks: Sequence[NewTask]) -> list[Claim]:
-        """The claim on each id; none of them belongs to a plan."""
+        """Return the claim on each id; none of them belongs to a plan."""
         claims = self.claims.claim(tasks)
         for _ in range(_TRIES):
             blocked = [number for number, claim in enumerate(claims) if claim.plan is not None]
@@ -402,7 +411,7 @@ class Shards:
         raise self._contention_error()
 
     def find_claimed(self, claim: Claim) -> Submitted | None:
-        """What became of what was claimed; None if it is not even remembered."""
+        """Return what became of what was claimed; None if it is not even remembered."""
         if claim.task is not None:
             [answer] = self.finish([claim])
             if not _is_of(answer, claim) and not answer.purged:
@@ -415,7 +424,7 @@ class Shards:
         return None
 
     def _find_claimed_or_take(self, claim: Claim, new: NewTask) -> Submitted:
-        """What became of a task that was there once."""
+        """Return what became of a task that was there once."""
         if (there := self.find_claimed(replace(claim, task=None))) is not None:
             return there
         taken = self._take_over(claim, new)
@@ -425,12 +434,12 @@ class Shards:
         return Submitted(answer.task, _is_of(answer, taken), answer.purged)
 
     def _take_over(self, gone: Claim, new: NewTask) -> Claim | None:
-        """The claim on the id of a task that is gone; None if somebody else was faster."""
+        """Return the claim on the id of a task that is gone; None if somebody else was faster."""
         self.forget([gone.id])
         return self.claims.take_over(gone, new)
 
     def _read_purged(self, claim: Claim) -> Task | None:
-        """What is remembered of a purged task."""
+        """Return what is remembered of a purged task."""
         server = self.server_of(claim.queue)
         name = key("purged", server.address.prefix, id=claim.id)
         stored = server.ask("GET", name)
@@ -444,11 +453,11 @@ class Shards:
         return left if left.updated > server.now() - REMEMBERED else None
 
     def there(self, ids: Iterable[str]) -> set[str]:
-        """Which of these have tasks."""
+        """Return which of these have tasks."""
         return {task.id for task in self.get(sorted(ids)) if task is not None}
 
     def get(self, ids: Sequence[str]) -> list[Task | None]:
-        """The tasks with these ids, in this order."""
+        """Return the tasks with these ids, in this order."""
         found = self._get(ids)
         # A place that was remembered may be one of the past.
         stale = [id for id, task in zip(ids, found, strict=True) if task is None]
@@ -469,5 +478,5 @@ class Shards:
 
 
 def _is_of(answer: Submitted, claim: Claim) -> bool:
-    """The task that came is the one that was claimed."""
+    """Return whether the task that came is the one that was claimed."""
     return answer.task.id == claim.id and not answer.purged

@@ -18,13 +18,13 @@ from stayer.stores.redis_cluster.router import Shards
 
 
 def schedules(shards: Shards, names: Sequence[str] = ()) -> list[Schedule]:
-    """By name."""
+    """Read schedules by name."""
     found = [each for shard in shards.all() for each in shard.schedules(names)]
     return [schedule for _, schedule in sorted(_newest(found).items())]
 
 
 def due_schedules(shards: Shards, limit: int) -> list[Schedule]:
-    """The longest due first."""
+    """Return the longest due first."""
     due = FanOut(shards).all(lambda shard: shard.due_schedules(limit))
     found = [each for some in due for each in some]
     return sorted(_newest(found).values(), key=lambda schedule: schedule.next or 0.0)[:limit]

@@ -45,7 +45,7 @@ class Shard(Server):
         self.mending = Mending(self)
 
     def node(self) -> Server:
-        """The node that has it now, as far as is known."""
+        """Return the node that has it now, as far as is known."""
         return self._nodes.server_of(self._nowhere)
 
     def sound(self) -> bool:
@@ -57,7 +57,7 @@ class Shard(Server):
         return True
 
     def call(self, name: str, *arguments: Any) -> Call:
-        """A script to be run here together with others elsewhere."""
+        """Return a script to be run here together with others elsewhere."""
         return Call(self._nowhere, name, arguments, self.address.prefix)
 
     def run(self, name: str, *arguments: Any, meanwhile: Meanwhile = None) -> Any:
@@ -91,7 +91,7 @@ class Shard(Server):
         return self._nodes.at(self._nowhere, lambda server: server.ask(*command))
 
     def close(self) -> None:
-        """The connections are those of the nodes."""
+        """Close nothing: the connections are those of the nodes."""
 
 
 class ShardStore(RedisStore):

@@ -76,7 +76,7 @@ class _Undone(Exception):
 
 
 def name_of(flow: str) -> str:
-    """A flow's plan."""
+    """Return a flow's plan."""
     return f"flow {flow}"
 
 
@@ -91,7 +91,7 @@ class Plans:
     # Submitting
 
     def submit(self, tasks: Sequence[NewTask], flow: NewFlow | None = None) -> list[Submitted]:
-        """What became of each; raises FlowKnown."""
+        """Return what became of each; raises FlowKnown."""
         with translated(self._nodes.url):
             pack_tasks(tasks, Arguments(fixed=7))  # says what can't be kept
         check_ties(tasks)
@@ -228,7 +228,7 @@ class Plans:
     # Deciding, and what follows
 
     def find(self, name: str) -> Plan | None:
-        """The plan of this name, unless it is over."""
+        """Return the plan of this name, unless it is over."""
         place = self._key(name)
         nonce, status, about = self._nodes.ask(place, "HMGET", place, "nonce", "status", "about")
         if nonce is None:

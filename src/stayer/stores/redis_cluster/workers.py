@@ -92,7 +92,7 @@ class Workers:
     def _beat_at_homes(
         self, worker: Worker, number: int, nonce: str, reports: Sequence[Report], beat_at: BeatAt
     ) -> tuple[dict[str, Beat], tuple[str, ...]]:
-        """What those say that can be reached, and whose reports did not arrive."""
+        """Return what those say that can be reached, and whose reports did not arrive."""
         fan_out, beats = FanOut(self._shards), dict[str, Beat]()
         places, undelivered = self._places_of(reports)
         for home in self.homes(worker.id):
@@ -105,7 +105,7 @@ class Workers:
         return beats, tuple(undelivered)
 
     def _places_of(self, reports: Sequence[Report]) -> tuple[dict[str, list[Report]], list[str]]:
-        """The reports for each home, and those of which nobody can say where they belong."""
+        """Return the reports for each home, and those of which nobody can say where they belong."""
         places: dict[str, list[Report]] = {}
         undelivered: list[str] = []
         try:
@@ -124,7 +124,7 @@ class Workers:
     def _beat_at(
         self, home: str, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
     ) -> Beat | None:
-        """None where it can't be known yet."""
+        """Beat at a home; None where it can't be known yet."""
         shard = self._shards.of(home)
         try:
             return shard.beat(worker, number, nonce, reports)
@@ -140,7 +140,9 @@ class Workers:
     def _beat_alone_at(
         self, home: str, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
     ) -> Beat | None:
-        """None where it is not known, or no more: only the registry shard can say which."""
+        """Beat at a home while the registry is away; None where it is not known, or no more: only
+        the registry shard can say which.
+        """
         try:
             return self._shards.of(home).beat_alone(worker, number, nonce, reports)
         except LeaseLost:
@@ -161,8 +163,8 @@ class Workers:
         return True
 
     def _register_at(self, worker: Worker, home: str) -> None:
-        """It is given nothing there before it has proven to be alive since: whoever buried it
-        meanwhile has not found it.
+        """Register a worker at a home. It is given nothing there before it has proven to be alive
+        since: whoever buried it meanwhile has not found it.
         """
         shard = self._shards.server_of(home)
         self._shards.of(home).beat(worker, 1, INTRODUCED, ())
@@ -186,14 +188,14 @@ class Workers:
     # Burying
 
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
-        """The verdict, and what follows from this one and earlier ones."""
+        """Return the verdict, and what follows from this one and earlier ones."""
         if silent:
             self._write_down({worker.id for worker in self._registry().workers()} & set(silent))
         self._registry().bury(judge, silent)
         return self._carry_out()
 
     def drop(self, worker: str, number: int | None = None) -> list[Task]:
-        """The verdict of somebody who knows."""
+        """Return the verdict of somebody who knows."""
         self._write_down([worker])
         try:
             self._registry().drop_worker(worker, number)
@@ -207,7 +209,9 @@ class Workers:
         self._shards.nodes.add_names("burying", workers)
 
     def _cross_out(self, worker: str) -> None:
-        """One that was refused stays written down, for another may have judged it meanwhile."""
+        """Cross out a worker that was buried. One that was refused stays written down, for another
+        may have judged it meanwhile.
+        """
         name = key("burying", self._shards.nodes.options.prefix)
         self._shards.nodes.ask(name, "SREM", name, worker)
 
@@ -235,8 +239,8 @@ class Workers:
         return _oldest_first(lost)
 
     def _bury(self, worker: str, home: str) -> list[Task] | None:
-        """What it held there; None if it may still believe in a lease: its home has taken beats of
-        which no judge can have heard, and takes none from now on.
+        """Return what it held there; None if it may still believe in a lease: its home has taken
+        beats of which no judge can have heard, and takes none from now on.
         """
         since, lease = self._refused.get((worker, home), (0.0, 0.0))
         is_over = lease > 0 and monotonic() - since > lease * (1 + 1 / BEATS_IN_A_LEASE)
@@ -250,7 +254,9 @@ class Workers:
     # Looking
 
     def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
-        """From these queues, or all homes, which another process may have added to."""
+        """List what a worker holds, from these queues, or all homes, which another process may have
+        added to.
+        """
         homes = list(dict.fromkeys(queues)) or self._read_homes(worker)
         held = [task for home in homes for task in self._shards.of(home).holdings(worker)]
         self._shards.remember(held)
@@ -317,9 +323,9 @@ class Workers:
         self._homes.pop(worker, None)
 
     def _try_move_in(self, worker: str, queues: Sequence[str]) -> bool:
-        """The same for a beat, which is good without it: False if replicas don't confirm it. Then
-        no shard may know the worker, so that each refuses it until a reserve, or a later beat, gets
-        that done. Where they are known to be away, a beat does not wait for them.
+        """Note the homes of a worker for a beat, which is good without it: False if replicas don't
+        confirm it. Then no shard may know the worker, so that each refuses it until a reserve, or a
+        later beat, gets that done. Where they are known to be away, a beat does not wait for them.
         """
         self._shards.nodes.add_names("homes", queues, worker, waits=False)
         self._homes.pop(worker, None)

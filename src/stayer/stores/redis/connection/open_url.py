@@ -6,7 +6,7 @@ from stayer.stores.redis.connection import url as address
 
 
 def address_of(url: str) -> address.Address:
-    """Of one server, or of those that replace each other."""
+    """Read the address of one server, or of those that replace each other."""
     scheme = url.partition(":")[0]
     if scheme.endswith("+sentinel"):
         from stayer.stores.redis.connection import sentinel  # rarely needed

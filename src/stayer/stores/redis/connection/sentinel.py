@@ -121,8 +121,8 @@ class Sentinels:
         self._open = opens
 
     def open_primary(self, opens: Opens) -> Any:
-        """A connection to the primary; StoreUnreachable while there is none, StoreUnusable if none
-        of them will ever tell.
+        """Return a connection to the primary; StoreUnreachable while there is none, StoreUnusable
+        if none of them will ever tell.
         """
         complaints, never = [], 0
         for host, port in list(self._hosts):
@@ -152,7 +152,7 @@ class Sentinels:
         )
 
     def check(self) -> list[Finding]:
-        """Who answers, and whether they could put another server in the primary's place."""
+        """Return who answers, and whether they could put another server in the primary's place."""
         views, silent = {}, []
         for host in sorted(self._hosts):
             try:
@@ -194,7 +194,9 @@ class Sentinels:
         )
 
     def _not_let_in(self, primary: tuple[str, int], error: RedisError) -> StoreUnusable:
-        """The sentinels are asked with a password of their own."""
+        """Make the error for a primary that does not let us in: the sentinels are asked with a
+        password of their own.
+        """
         message = str(error).rstrip(".")
         return StoreUnusable(
             f"{self._url}: the primary {_format(primary)} does not let this user in ({message}): "
@@ -202,7 +204,7 @@ class Sentinels:
         )
 
     def _ask(self, host: str, port: int) -> tuple[str, int]:
-        """Where this sentinel believes the primary to be."""
+        """Return where this sentinel believes the primary to be."""
         with self._asking(host, port) as connection:
             connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
             answer = connection.read_response()
@@ -212,7 +214,7 @@ class Sentinels:
 
     @contextmanager
     def _asking(self, host: str, port: int) -> Iterator[Any]:
-        """A connection to a sentinel; _NeverKnows if it is none, or does not let us in."""
+        """Return a connection to a sentinel; _NeverKnows if it is none, or does not let us in."""
         connection = None
         try:
             connection = self._open(host, port)
@@ -236,7 +238,7 @@ class Sentinels:
 
 
 def _troubles(views: Sequence[_View]) -> Iterator[Finding]:
-    """What keeps them from putting another server in the place of the primary."""
+    """Yield what keeps them from putting another server in the place of the primary."""
     primaries = sorted({view.primary for view in views})
     if len(primaries) > 1:
         message = f"they don't agree on who is the primary: {', '.join(primaries)}"
@@ -262,7 +264,7 @@ class _NeverKnows(Exception):
 
 
 def _list_services(connection: Any) -> str:
-    """Which services a sentinel watches over, in words."""
+    """Return which services a sentinel watches over, in words."""
     try:
         connection.send_command("SENTINEL", "MASTERS")
         found = [
@@ -275,7 +277,9 @@ def _list_services(connection: Any) -> str:
 
 
 def _if_primary(connection: Any) -> Any:
-    """The connection, if it leads to a primary. Where ROLE may not be asked, it is believed."""
+    """Return the connection, if it leads to a primary. Where ROLE may not be asked, it
+    is believed.
+    """
     try:
         with suppress(ResponseError):
             connection.send_command("ROLE")

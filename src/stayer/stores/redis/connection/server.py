@@ -76,7 +76,7 @@ class Server:
         self._pid = os.getpid()
 
     def run(self, name: str, *arguments: Any, meanwhile: Meanwhile = None) -> Any:
-        """What a script answers; raises ScriptRefusal for what it refuses."""
+        """Return what a script answers; raises ScriptRefusal for what it refuses."""
         return self.run_at(self.address.prefix, (), name, *arguments, meanwhile=meanwhile)
 
     def run_at(
@@ -104,8 +104,8 @@ class Server:
         return answer
 
     def run_each(self, name: str, calls: Iterable[Sequence[Any]]) -> Iterator[Any]:
-        """What a script answers to each of these, in their order. The server is at one while the
-        next is made, and what it has answered before is used.
+        """Yield what a script answers to each of these, in their order. The server is at one while
+        the next is made, and what it has answered before is used.
         """
         wanted = script(name)
         now = "" if self._clock is None else repr(float(self._clock()))
@@ -160,12 +160,12 @@ class Server:
         return answer
 
     def ask(self, *command: Any) -> Any:
-        """What the server answers to a plain command."""
+        """Return what the server answers to a plain command."""
         with self.connection(command[0] not in CHANGES) as connection:
             return _ask(connection, *command)
 
     def ask_many(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """What it answers to plain commands that only read, in one round trip."""
+        """Return what it answers to plain commands that only read, in one round trip."""
         if not commands:
             return []
         with self.connection(True) as connection:
@@ -203,18 +203,18 @@ class Server:
         return answer is not None
 
     def now(self) -> float:
-        """The store's clock."""
+        """Return the store's clock."""
         if self._clock is not None:
             return float(self._clock())
         seconds, micros = self.ask("TIME")
         return int(seconds) + int(micros) / 1000000
 
     def connection(self, only_reads: bool = False) -> _Lent:
-        """A connection of one's own for a while."""
+        """Return a connection of one's own for a while."""
         return _Lent(self, only_reads)
 
     def open_connection(self) -> Any:
-        """A new connection that belongs to the caller."""
+        """Return a new connection that belongs to the caller."""
         with translated(self.address.url, opening=True):
             return self.address.open()
 
@@ -228,7 +228,7 @@ class Server:
             connection.disconnect()
 
     def take(self) -> Any:
-        """A connection that nobody else uses now."""
+        """Return a connection that nobody else uses now."""
         if self._pid != os.getpid():
             self._forget()
         while True:
@@ -242,7 +242,7 @@ class Server:
         return self.address.open()
 
     def put(self, connection: Any) -> None:
-        """It is fine, and used no more."""
+        """Put back a connection that is fine, and used no more."""
         with self._guard:
             if len(self._idle) < _IDLE:
                 self._idle.append(connection)
@@ -262,7 +262,9 @@ class Server:
         return 0 if patience is None else int(_ask(connection, *self.replicas.question(patience)))
 
     def _forget(self) -> None:
-        """What a fork has copied is the parent's: neither to be used nor to be closed here."""
+        """Forget what a fork has copied: it is the parent's, neither to be used nor to be closed
+        here.
+        """
         _inherited.extend(self._idle)
         self._idle = []
         self._guard = threading.Lock()
@@ -276,7 +278,9 @@ class Server:
         patience: float | None,
         meanwhile: Meanwhile,
     ) -> tuple[Any, int]:
-        """What a script answers, and how many replicas have confirmed it, if they have to."""
+        """Return what a script answers, and how many replicas have confirmed it, if
+        they have to.
+        """
         by_digest, by_text = ("EVALSHA", wanted.digest, *given), ("EVAL", wanted.text, *given)
         if patience is None:
             try:
@@ -318,7 +322,9 @@ class _Lent:
 
 
 def _was_answered(error: BaseException) -> bool:
-    """The connection is fine. If it is a read-only one, another server is the primary now."""
+    """Return whether the connection is fine. If it is a read-only one, another server is the
+    primary now.
+    """
     return isinstance(error, ScriptRefusal | ResponseError) and not isinstance(error, ReadOnlyError)
 
 
@@ -328,7 +334,7 @@ def _ask_with_wait(
     wait: tuple[Any, ...],
     meanwhile: Meanwhile = None,
 ) -> tuple[Any, int]:
-    """The answer, and how many replicas have it; both questions go out at once."""
+    """Return the answer, and how many replicas have it; both questions go out at once."""
     connection.send_packed_command(connection.pack_commands([command, wait]))
     if meanwhile is not None:
         meanwhile()
@@ -342,7 +348,9 @@ def _ask_with_wait(
 
 
 def _next_answers(connection: Any, wanted: Script, sent: deque[tuple[Any, ...]]) -> list[Any]:
-    """To the first of what was sent; to all of it, if the server did not know the script."""
+    """Read the answer to the first of what was sent; to all of it, if the server did not know the
+    script.
+    """
     given = sent.popleft()
     first = _read(connection)
     if not isinstance(first, ResponseError):
@@ -368,13 +376,13 @@ def _answer(connection: Any, *command: Any) -> Any:
 
 
 def _ask_many(connection: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """The answers, errors among them."""
+    """Return the answers, errors among them."""
     connection.send_packed_command(connection.pack_commands(commands))
     return [_read(connection) for _ in commands]
 
 
 def _read(connection: Any) -> Any:
-    """An answer, or an error in its place."""
+    """Return an answer, or an error in its place."""
     try:
         return connection.read_response()
     except ResponseError as error:
@@ -398,12 +406,14 @@ def _pack(command: tuple[Any, ...]) -> bytes:
 
 
 def descriptor(connection: Any) -> int:
-    """The socket, to be waited for."""
+    """Return the socket, to be waited for."""
     return int(connection._sock.fileno())
 
 
 def _is_quiet(connection: Any) -> bool:
-    """Nothing to read on an idle connection: what there was would be its end."""
+    """Return whether there is nothing to read on an idle connection: what there was would be its
+    end.
+    """
     poll = select.poll()
     poll.register(descriptor(connection), select.POLLIN)
     return not poll.poll(0)

@@ -28,7 +28,7 @@ class QuickSSLConnection(SSLConnection):  # type: ignore[misc]
 
 
 def what_is_wrong(given: Mapping[str, Any]) -> str | None:
-    """With the files that the options of a URL name; None if they can be used."""
+    """Say what is wrong with the files that the options of a URL name; None if they can be used."""
     if given.get("ssl_cert_reqs", "required") not in _REQUIREMENTS:
         return f"ssl_cert_reqs is one of {', '.join(_REQUIREMENTS)}"
     for name in _FILES:

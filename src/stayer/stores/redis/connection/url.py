@@ -103,7 +103,7 @@ def parse(url: str) -> Address:
 
 
 def read_options(url: str) -> Options:
-    """The options that are Stayer's own, checked."""
+    """Return the options that are Stayer's own, checked."""
     if not _has_two_slashes(url):
         raise bad_url(url, "write two slashes behind the colon, such as redis://host:6379/0")
     if _is_cut(url):
@@ -140,7 +140,9 @@ def read_options(url: str) -> Options:
 
 
 def _password_in(url: str, file: str) -> str:
-    """What a file says, but for the end of its line: so a password is in no list of processes."""
+    """Return what a file says, but for the end of its line: so a password is in no list of
+    processes.
+    """
     place = os.path.expanduser(file)
     if not os.path.isabs(place):
         raise bad_url(url, f"password_file={file}: give the whole path, from / or ~ on")
@@ -197,7 +199,7 @@ def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str,
 
 
 def _with_tls(url: str, given: dict[str, Any]) -> Any:
-    """The class of a connection with TLS, once its files have been looked at."""
+    """Return the class of a connection with TLS, once its files have been looked at."""
     from stayer.stores.redis.connection import tls  # rarely needed
 
     if problem := tls.what_is_wrong(given):
@@ -211,7 +213,7 @@ def _no_option(name: str) -> str:
 
 
 def hosts_of(url: str, text: str, port: int, form: str) -> list[tuple[str, int]]:
-    """`host:port,host`: the hosts, with the usual port where none is given."""
+    """Read `host:port,host`: the hosts, with the usual port where none is given."""
     found = []
     for each in text.split(","):
         host, colon, given = each.rpartition(":")
@@ -236,7 +238,9 @@ def split(url: str) -> SplitResult:
 
 
 def login_and_hosts(parts: SplitResult) -> tuple[str, str]:
-    """`user:password@` as every reader of URLs takes it, whatever is in it; and what follows."""
+    """Split `user:password@`, as every reader of URLs takes it, whatever is in it, from what
+    follows.
+    """
     login, at, hosts = parts.netloc.rpartition("@")
     user, colon, password = login.partition(":")
     return f"{_requote(user)}{colon}{_requote(password)}{at}", hosts
@@ -247,7 +251,7 @@ def _requote(text: str) -> str:
 
 
 def _check_host(url: str, hosts: str, scheme: str) -> None:
-    """One server, with or without its name and port."""
+    """Check that it is one server, with or without its name and port."""
     if "," in hosts:
         kind = f"write {scheme}+sentinel://host,host/service, or {scheme}+cluster://host,host"
         raise bad_url(url, f"one server has one host; for several {kind}")
@@ -260,8 +264,8 @@ def _has_two_slashes(url: str) -> bool:
 
 
 def _is_cut(url: str) -> bool:
-    """Whether a user or password seems to have what ends the part of a URL that they are in. Then
-    a part of the password would be taken for something that may be shown.
+    """Return whether a user or password seems to have what ends the part of a URL that they are in.
+    Then a part of the password would be taken for something that may be shown.
     """
     scheme, _, rest = url.partition("://")
     place = re.split("[/?#]", rest, maxsplit=1)[0]
@@ -282,12 +286,12 @@ def _may_have_at(option: str) -> bool:
 
 
 def bad_url(url: str, why: str) -> BadConfig:
-    """What is wrong with a URL."""
+    """Make the error that says what is wrong with a URL."""
     return BadConfig(f"store {without_secrets(url)}: {why}")
 
 
 def without_secrets(url: str) -> str:
-    """The URL without its passwords."""
+    """Return the URL without its passwords."""
     if not _has_two_slashes(url) or _is_cut(url):
         return f"{url.partition(':')[0]}://…"
     parts = split(url)

@@ -37,7 +37,7 @@ class Arguments:
         self._fixed = fixed
 
     def add(self, value: str | bytes) -> int:
-        """The number under which the script finds it."""
+        """Return the number under which the script finds it."""
         self.values.append(value)
         return self._fixed + len(self.values)
 
@@ -65,7 +65,7 @@ def pack_changes(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
 
 
 def _is_alike(change: Change, leader: Change) -> bool:
-    """Whether it can stand in the group of another."""
+    """Return whether it can stand in the group of another."""
     return (
         (change.effect is leader.effect or change.effect == leader.effect)
         and change.state == leader.state
@@ -78,7 +78,7 @@ def _is_alike(change: Change, leader: Change) -> bool:
 
 
 def _fence(change: Change) -> tuple[Raw, ...]:
-    """What must still hold, besides the attempt."""
+    """Return what must still hold, besides the attempt."""
     before = change.losses_before
     return (
         change.state,
@@ -119,7 +119,7 @@ def _effect(effect: Effect) -> tuple[Raw, ...]:
 
 
 def _pack_field(field: str, value: Raw) -> Raw:
-    """A value as the record has it; what is not there is false."""
+    """Return a value as the record has it; what is not there is false."""
     match field:
         case "error" | "policy":
             return text(value)
@@ -132,7 +132,7 @@ def _pack_field(field: str, value: Raw) -> Raw:
 
 
 def _result(change: Change, arguments: Arguments) -> Raw:
-    """The result as it is kept, or how and where it is; false if it stays."""
+    """Return the result as it is kept, or how and where it is; false if it stays."""
     if change.result is UNSET:
         return False
     form = codec.pack(change.result, "result", codec.RESULT_LIMIT)
@@ -146,7 +146,9 @@ def _result(change: Change, arguments: Arguments) -> Raw:
 
 
 def _check_finite(field: str, seconds: float) -> float:
-    """The server would refuse anything else in the midst of the change."""
+    """Check a number of seconds: the server would refuse anything else in the midst of
+    the change.
+    """
     if not math.isfinite(seconds):
         what = "delay" if field == "eta" else field
         raise BadInput(f"{what} {seconds!r}: give a number of seconds")

@@ -15,7 +15,7 @@ ANY_PIECE, STAR_PIECE = 1, 2
 
 @lru_cache(maxsize=64)
 def pack_handles(handles: Handles) -> Raw:
-    """(everything, plain, names, patterns of names, programs, patterns of programs)."""
+    """Pack (everything, plain, names, patterns of names, programs, patterns of programs)."""
     if handles == EVERYTHING:
         return (True,)
     return (False, handles.plain, *_words(handles.names), *_words(handles.programs))
@@ -29,7 +29,7 @@ def _words(patterns: Sequence[str]) -> tuple[Raw, Raw]:
 
 
 def pack_pattern(pattern: str) -> Raw:
-    """(beginning, end, pieces between them, or False for one star)."""
+    """Pack (beginning, end, pieces between them, or False for one star)."""
     found = pieces(pattern)
     head = found[0] if found and isinstance(found[0], str) else ""
     found = found[1:] if head else found

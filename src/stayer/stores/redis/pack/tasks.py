@@ -57,8 +57,9 @@ def pack_tasks(
 
 
 def parts_of(tasks: Sequence[NewTask]) -> list[slice] | None:
-    """Which of them to tell the server of at a time: it is at some while the next are packed. None
-    if they are too few for that, or something about one of them may yet turn out to be wrong.
+    """Return which of them to tell the server of at a time: it is at some while the next are
+    packed. None if they are too few for that, or something about one of them may yet turn out to be
+    wrong.
     """
     if len(tasks) <= _PART_SIZE or not all(map(is_plain, tasks)):
         return None
@@ -79,7 +80,9 @@ def _pack_part(tasks: Sequence[NewTask], forms: Sequence[Form]) -> list[Raw]:
 
 
 def make_partial_error(error: StoreError, accepted: int, sent: int) -> StoreError:
-    """What went wrong on the way through the parts; so many tasks were accepted before."""
+    """Make the error for what went wrong on the way through the parts; so many tasks were accepted
+    before.
+    """
     some = type(error)(
         f"{str(error).replace(UNCHANGED, '')}. Of {sent:,} tasks that were sent together "
         f"{f'at least {accepted:,}' if accepted else 'some'} were accepted: submit all of them "
@@ -90,7 +93,7 @@ def make_partial_error(error: StoreError, accepted: int, sent: int) -> StoreErro
 
 
 def has_one_twice(tasks: Sequence[NewTask]) -> int:
-    """1 if an id is that of two of them, else 0."""
+    """Return 1 if an id is that of two of them, else 0."""
     return int(len({new.id for new in tasks}) < len(tasks))
 
 
@@ -127,15 +130,15 @@ def _likeness(new: NewTask) -> tuple[Raw, ...]:
 
 
 def _expire(new: NewTask) -> float | str | None:
-    """Not False, which Python takes for 0."""
+    """Return when it expires, as the script takes it; not False, which Python takes for 0."""
     if new.expire is not None:
         return float(new.expire)
     return None if new.start_before is None else "at a moment"
 
 
 def pack_ties(tasks: Sequence[NewTask]) -> list[Raw]:
-    """What these are to run after: {id, upstreams, those that need only have ended, whether the
-    others need no more, the one of them near which it is to run}.
+    """Pack what these are to run after: {id, upstreams, those that need only have ended, whether
+    the others need no more, the one of them near which it is to run}.
     """
     return [
         (
@@ -151,7 +154,7 @@ def pack_ties(tasks: Sequence[NewTask]) -> list[Raw]:
 
 
 def _lane(new: NewTask) -> str:
-    """Which handler it needs."""
+    """Return which handler it needs."""
     if new.command:
         return f"command {new.command[0]}"
     return "" if new.name is None else f"name {new.name}"
@@ -177,7 +180,7 @@ def read_answers(
 
 
 def _read_not_fresh(tasks: Sequence[NewTask], not_fresh: Sequence[Raw]) -> dict[int, Submitted]:
-    """The answers for those that were not fresh, by their number."""
+    """Return the answers for those that were not fresh, by their number."""
     known = {}
     for at in range(0, len(not_fresh), 5):
         number, how, value, parameters, result = not_fresh[at : at + 5]
