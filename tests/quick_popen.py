@@ -161,20 +161,17 @@ def serve(requests: socket.socket) -> None:
         try:
             os.chdir(folder)
         except OSError as error:
-            pid = -(error.errno or 1)
+            requests.send(str(-(error.errno or 1)).encode())
         else:
-            pid = _clone()
-        if pid == 0:
-            requests.close()
-            os.umask(umask)
-            if new_session:
-                os.setsid()
-            _become(words, folder, environment, descriptors)
-            main()
+            if _clone() == 0:
+                os.umask(umask)
+                if new_session:
+                    os.setsid()
+                _become(words, folder, environment, descriptors, requests)
+                main()
         os.chdir("/")
         for each in descriptors:
             os.close(each)
-        requests.send(str(pid).encode())
 
 
 def _preload_for(words: Sequence[str]) -> None:
@@ -199,12 +196,16 @@ def _clone() -> int:
 
 
 def _become(
-    words: list[str], folder: str, environment: dict[str, str], descriptors: list[int]
+    words: list[str],
+    folder: str,
+    environment: dict[str, str],
+    descriptors: list[int],
+    requests: socket.socket,
 ) -> None:
-    """Be the process of `python -m stayer …`, before it does anything."""
+    """Be the process of `python -m stayer …`, before it does anything, and answer the request."""
     for target, given in enumerate(descriptors):
         os.dup2(given, target)
-    os.closerange(3, max(descriptors) + 1)
+        os.close(given)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = _reopened(number, getattr(sys, name))
         setattr(sys, name, stream)
@@ -215,6 +216,8 @@ def _become(
     sys.path.insert(0, folder)
     sys.orig_argv[:] = words
     sys.argv[:] = words[2:]
+    requests.send(str(os.getpid()).encode())
+    requests.close()
 
 
 def _reopened(number: int, old: TextIO) -> TextIO:
