@@ -91,8 +91,8 @@ ALIKE = ("sqlite-plain", "postgres-oldest", "valkey", "redis-6.2")
 
 ALSO_ALIKE = (
     "test_bury.py", "test_failures.py", "test_flow_model.py", "test_forget.py", "test_life.py",
-    "test_model.py", "test_notices.py", "test_purge.py", "test_queue_stats.py", "test_queues.py",
-    "test_reads.py", "test_schedules.py", "test_turn.py",
+    "test_model.py", "test_move.py", "test_notices.py", "test_purge.py", "test_queue_stats.py",
+    "test_queues.py", "test_reads.py", "test_schedules.py", "test_turn.py",
 )  # fmt: skip
 """Modules that between them call the scripts of all subjects: these show whether a server
 understands them. What else the contract says of stores with the same scripts is left to the long

@@ -131,7 +131,7 @@ def everything(store: Store) -> dict[str, Any]:
         "order": {queue.name: _ids(store, queue.name) for queue in store.queues()},
         "ahead": {id: store.ahead(id) for id in tasks},
         "queues": {queue.name: replace(queue, workers=0) for queue in store.queues()},
-        "failures": store.failures((), 99),
+        "failures": {each.fingerprint: each for each in store.failures((), 99).failures},
         "schedules": store.schedules(),
         "notices": store.notices(None, None, None, 999).notices,
         "figures": {step: _figures(store, step) for step in KEPT},

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from stayer.core.errors import BadInput, LeaseLost, Refused, StoreMoved, StoreUnusable
+from stayer.core.history.line import Line
 from stayer.core.lifecycle import Cancel, Done, Start
 from stayer.core.model import FINISHED
-from stayer.core.move.records import STAGES, Record, TaskCopy
+from stayer.core.move.records import STAGES, Record, Seal, TaskCopy
 from stayer.core.schedules.model import Firing
 from stayer.service import move as moving
 from stayer.service.control.tasks import hold, release
@@ -378,3 +380,38 @@ def test_an_empty_store_can_be_moved(store: Store, sqlite: Store, another: Store
     move(store, sqlite)
     move(sqlite, another)
     assert another.submit([new("a")])[0].fresh
+
+
+def test_a_store_may_number_events_by_the_clock(
+    store: Store, sqlite: Store, another: Store, clock: Clock
+) -> None:
+    """Numbers of one task only tell its own order: some databases give very large ones."""
+    submit(sqlite, *(new(f"task-{number}", f"queue-{number % 2}") for number in range(6)))
+    hold(sqlite, "task-3")
+    release(sqlite, "task-3")
+    move(sqlite, store)
+    moving.reopen(sqlite)
+    copies = [
+        each
+        for records in moving._batches(sqlite, "tasks")
+        for each in records
+        if isinstance(each, TaskCopy)
+    ]
+    large = [replace(each, history=tuple(map(_later, each.history))) for each in copies]
+    seal = store.seal() or Seal(move="m", role="target", other="x", other_identity="x", at=0.0)
+    another.put_seal(seal)
+    another.load(store.dump("counters", None, 1).records, "")
+    another.load(store.dump("queues", None, 1).records, "")
+    another.load(large, "")
+    another.put_seal(None)
+    submit(another, new("last", "queue-1"))
+    order = [task.id for task in another.peek("queue-1", 9)]
+    assert order == ["task-1", "task-3", "task-5", "last"]
+    events = another.events("task-3")
+    assert [event.event for event in events] == ["pending", "held", "released"]
+    numbers = [event.number for event in events]
+    assert numbers == sorted(numbers)
+
+
+def _later(line: Line) -> Line:
+    return replace(line, number=1_700_000_000_000_000 + line.number)

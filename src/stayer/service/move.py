@@ -22,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core.errors import BadInput, Refused, StoreUnusable
+from stayer.core.history.line import Line
 from stayer.core.insight.queue_stats import KEPT
 from stayer.core.model import RUNNING, Worker
 from stayer.core.move.records import (
@@ -31,6 +32,7 @@ from stayer.core.move.records import (
     Record,
     Seal,
     Stage,
+    TaskCopy,
 )
 from stayer.store import REMEMBERED, Store
 
@@ -276,7 +278,7 @@ def _digest(store: Store, stage: Stage, before: float, tell: Tell) -> tuple[int,
         for record in records:
             if (moment := expires(record)) is not None and moment < before:
                 continue
-            digest = hashlib.blake2b(_encode(record), digest_size=_DIGEST).digest()
+            digest = hashlib.blake2b(_encode(_bare(record)), digest_size=_DIGEST).digest()
             if stage == "purged":
                 if digest in seen:
                     continue
@@ -285,6 +287,14 @@ def _digest(store: Store, stage: Stage, before: float, tell: Tell) -> tuple[int,
             total += int.from_bytes(digest, "big")
         tell(Progress("compare", stage, count))
     return count, total % 2 ** (8 * _DIGEST)
+
+
+def _bare(record: Record) -> Record:
+    """A record without what a store may number in its own way: the event that a task came."""
+    if not isinstance(record, TaskCopy) or not record.history:
+        return record
+    first, *others = record.history
+    return replace(record, history=(Line(0, *msgspec.structs.astuple(first)[1:]), *others))
 
 
 def _batches(store: Store, stage: Stage) -> Iterator[tuple[Record, ...]]:

@@ -11,7 +11,8 @@
 
 local noted = call('GET', @last()) or ''
 local number = tonumber(noted) or tonumber(string.match(noted, '^sealed (%d+)') or nil) or newest_number(@events())
-local text = string.format('%.0f', math.max(number, tonumber(ARGV[5])))
+local loaded = tonumber(call('HGET', @meta(), 'loaded') or 0)
+local text = string.format('%.0f', math.max(number, loaded, tonumber(ARGV[5])))
 if ARGV[3] == '' then
   call('HDEL', @meta(), 'seal')
   call('SET', @last(), text)
@@ -53,7 +54,7 @@ for number, each in ipairs(places) do
   local id = string.sub(each, 29)
   local entry = fetch(id)
   if entry and entry.r[@QUEUE] == ARGV[3] then
-    local apart = kept_apart(entry)
+    local apart = values_kept_apart(entry)
     local parts = {call('LRANGE', @history(id), 0, -1), call('LRANGE', @history_tail(id), 0, -1)}
     found[#found + 1] = {entry.value, apart[1], apart[2], parts[1], parts[2]}
     size = size + #entry.value + #(apart[1] or '') + #(apart[2] or '') + 4000 * (#parts[1] + #parts[2])
@@ -189,7 +190,7 @@ return found
 
 local count = 0
 for _, one in ipairs(cmsgpack.unpack(ARGV[3])) do
-  local entry = opened(ARGV[one[1]])
+  local entry = open_record(ARGV[one[1]])
   local r = entry.r
   local id = r[@ID]
   if not fetch(id) then
@@ -203,6 +204,8 @@ for _, one in ipairs(cmsgpack.unpack(ARGV[3])) do
       and r[@UPDATED] <= tonumber(call('HGET', @queue(r[@QUEUE]), 'results_gone') or -1) then
       call('SADD', @spared(r[@QUEUE]), id)
     end
+    -- Other stores may number events in their own way; those of one task only have to tell their order.
+    if r[@SEQ] < 0 then r[@SEQ] = call('HINCRBY', @meta(), 'loaded', 1) end
     entry.touched, entry.was = true, {}
     entries[id] = entry
     touched[#touched + 1] = entry

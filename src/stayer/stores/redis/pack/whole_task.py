@@ -20,8 +20,11 @@ from stayer.store import HISTORY_HEAD
 from stayer.stores.redis import record
 from stayer.stores.redis.history import Moment, history
 from stayer.stores.redis.record import Raw
+from stayer.stores.redis.strict_numbers import LAST
 
 _EXACT = 2**53
+_TO_BE_NUMBERED = -1.0
+"""In the place of a number that is too large for the lists: the script gives another."""
 _PART = 50
 """How many entries of a long history are one part: the middle goes by parts."""
 _IN_RECORD = 1024
@@ -57,7 +60,8 @@ def packed(copy: TaskCopy) -> Packed:
     born, *lines = copy.history
     flags = _BORN.get(born.event, 0)
     apart: list[str | bytes | None] = []
-    own: list[Raw] = [float(task.updated), float(task.created), float(born.number), task.id]
+    number = float(born.number) if born.number <= LAST else _TO_BE_NUMBERED
+    own: list[Raw] = [float(task.updated), float(task.created), number, task.id]
     for form, of_text, of_bytes in (
         (copy.parameters, record.PARAMETERS_TEXT, record.PARAMETERS_BYTES),
         (copy.result, record.RESULT_TEXT, record.RESULT_BYTES),
