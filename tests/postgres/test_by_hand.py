@@ -83,7 +83,6 @@ def test_a_transaction_that_is_rolled_back_leaves_nothing(
         ({"policy": '{"retries": -1}'}, "of another kind"),
         ({"policy": '{"retries": "3"}'}, "of another kind"),
         ({"owner": "x" * 201}, "at most 200 characters"),
-        ({"parameters": "no json"}, "json"),
         ({"parameters": json.dumps("x" * 1_500_000)}, "at most 1 MB"),
         ({"state": "started"}, "leave out the state"),
         ({"id": "-x"}, "may not begin with -"),
@@ -109,6 +108,17 @@ def test_a_good_policy_is_taken(store: PostgresStore, hand: psycopg.Connection) 
     hand.execute("INSERT INTO stayer_tasks (id, policy) VALUES ('a', %s)", (policy,))
     assert get(store, "a").policy.retries == 3
     assert get(store, "a").queue == "default"
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [("no json", "no json"), ("base64:AAEC", b"\0\1\2"), ("base64:?", "base64:?"), (None, None)],
+)
+def test_parameters_may_be_bytes_or_other_text(
+    store: PostgresStore, hand: psycopg.Connection, cell: str | None, value: object
+) -> None:
+    hand.execute(INSERT, ("a", "q", cell))
+    assert get(store, "a").parameters == value
 
 
 def test_an_id_that_was_purged_is_refused(store: PostgresStore, hand: psycopg.Connection) -> None:

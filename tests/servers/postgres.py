@@ -17,11 +17,11 @@ from pathlib import Path
 import psycopg
 
 PATIENCE = 30.0
-_CARELESS = ("fsync=off", "full_page_writes=off")
-"""For tests in which nobody pulls the plug: nothing waits for the disk."""
+_CARELESS = ("fsync=off", "full_page_writes=off", "autovacuum=off", "max_wal_size=4GB")
+"""For tests in which nobody pulls the plug: nothing waits for the disk, nor is it cleared away."""
 _SETTINGS = (
     "listen_addresses=", "max_connections=200", "shared_buffers=32MB", "log_min_messages=fatal",
-    "wal_level=minimal", "max_wal_senders=0", "autovacuum_naptime=5s", "timezone=UTC",
+    "wal_level=minimal", "max_wal_senders=0", "timezone=UTC",
 )  # fmt: skip
 
 

@@ -525,7 +525,9 @@ BEGIN
     ),
     made AS (
         INSERT INTO stayer_queues (name)
-        SELECT queue FROM sums WHERE waiting <> 0 OR scheduled <> 0 OR pending <> 0
+        SELECT queue FROM sums
+        WHERE NOT EXISTS (SELECT 1 FROM stayer_queues AS q WHERE q.name = sums.queue)
+            AND EXISTS (SELECT 1 FROM stayer_tasks AS t WHERE t.queue = sums.queue)
         ON CONFLICT (name) DO NOTHING
     )
     INSERT INTO stayer_counts (
@@ -643,9 +645,6 @@ BEGIN
     END IF;
     IF octet_length(new.parameters) > 1400000 THEN
         RAISE EXCEPTION 'stayer: parameters have at most 1 MB';
-    END IF;
-    IF new.parameters NOT LIKE 'base64:%' AND new.parameters::json IS NULL THEN
-        RAISE EXCEPTION 'stayer: parameters have to be JSON';
     END IF;
     IF new.state <> 'pending' THEN
         RAISE EXCEPTION 'stayer: leave out the state of a task that you insert';
