@@ -431,3 +431,11 @@ def test_the_sessions_of_one_token_share_its_streams(
             first.until_id()
             refused = site("GET", "/v1/events", role=None, **visitors[1].headers)
             refused.is_problem(429, "too-many-streams")
+
+
+def test_a_list_is_of_so_many_queues_at_most_and_each_counts_once(site: Site) -> None:
+    repeated = "&".join(["queue=q"] * 1900)
+    assert site("GET", f"/v1/tasks?{repeated}").json["tasks"] == []
+    many = "&".join(f"queue=q{number}" for number in range(1001))
+    site("GET", f"/v1/tasks?{many}").is_problem(400, "bad-input", "queues", "1,000")
+    assert site("GET", f"/v1/queues?{repeated.replace('queue', 'name')}").status == 200
