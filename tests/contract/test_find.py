@@ -107,6 +107,32 @@ class TestPages:
             clock.advance(1)
         assert ids(store.find(Filter(), None, 100).tasks) == names[::-1]
 
+    def test_of_very_many_queues_are_newest_first(self, store: Store, clock: Clock) -> None:
+        """More queues than a script of Redis looks at; in some there is more than in others."""
+        names = []
+        for turn in range(3):
+            some = [f"t{turn}-{number}" for number in range(0, 230, turn + 1)]
+            submit(store, *(new(name, f"q{name.partition('-')[2]}") for name in some))
+            names += some
+            clock.advance(1)
+        cursor, seen = None, []
+        while True:
+            page = store.find(Filter(), cursor, 90)
+            seen.append(ids(page.tasks))
+            cursor = page.next
+            if cursor is None:
+                break
+        assert [len(each) for each in seen[:-1]] == [90] * (len(names) // 90)
+        found = [id for each in seen for id in each]
+        assert sorted(found) == sorted(names)
+        turns = [id.partition("-")[0] for id in found]
+        assert turns == sorted(turns, reverse=True)
+
+    def test_have_what_is_named_twice_once(self, store: Store) -> None:
+        names = fill(store, 3)
+        wanted = Filter(ids=(*names, *names), queues=("q", "q"), states=("pending", "pending"))
+        assert ids(store.find(wanted, None, 10).tasks) == names[::-1]
+
     def test_are_no_longer_than_asked(self, store: Store) -> None:
         names = fill(store, 7)
         page = store.find(Filter(), None, 3)

@@ -253,6 +253,57 @@ def test_a_header_without_end_is_refused(site: Site, piece: bytes) -> None:
     assert site("GET", "/healthz", role=None).status == 200
 
 
+CHUNKED = (
+    b"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Transfer-Encoding: chunked\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [
+        (b"0\r\nX-Value: ", b"a" * 8000),
+        (b"0\r\n", b"a" * 8000),
+        (b"1;", b"a" * 8000),
+        (b"", b"1;" + b"a" * 8000 + b"\r\n \r\n"),
+        (b"", b"0" * 8000),
+    ],
+    ids=["value of a trailer", "name of a trailer", "extension", "many extensions", "size"],
+)
+def test_what_is_no_body_is_counted_as_header_wherever_it_comes(
+    tmp_path: Path, store: Store, url: str, start: bytes, piece: bytes
+) -> None:
+    """With a token, so that the server waits for the body. No answer is waited for before it."""
+    with served_here(tmp_path, url) as site, connect(site) as endless:
+        bearer = f"Authorization: Bearer {site.tokens['submit']}\r\n\r\n".encode()
+        endless.sendall(CHUNKED + bearer + start)
+        assert poured(endless, piece, 20 * MB) < 10 * MB
+        assert site("GET", "/healthz", role=None).status == 200
+
+
+def test_a_body_in_the_smallest_chunks_is_taken(site: Site) -> None:
+    """What is around them is more than a header may have."""
+    with connect(site) as small:
+        bearer = f"Authorization: Bearer {site.tokens['submit']}\r\n\r\n".encode()
+        small.sendall(CHUNKED + bearer)
+        small.sendall(b"1\r\n \r\n" * 30_000 + b"2\r\n{}\r\n0\r\n\r\n")
+        assert small.recv(65536).startswith(b"HTTP/1.1 201 ")
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_fields_after_the_body_are_refused(site: Site, at_once: bool) -> None:
+    """Taken for those of the header they would be a token, or an address that a proxy has set."""
+    body = b"2\r\n{}\r\n0\r\nAuthorization: Bearer %s\r\n\r\n" % site.tokens["submit"].encode()
+    with connect(site) as late:
+        late.sendall(CHUNKED + b"\r\n" + (body if at_once else b""))
+        answer = late.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 400 " if at_once else b"HTTP/1.1 401 ")
+        with suppress(ConnectionError):
+            late.sendall(body)
+        assert b"HTTP/1.1 " not in said(late)
+    assert site("GET", "/v1/tasks").json["tasks"] == []
+
+
 def test_a_long_path_is_refused_and_a_usual_header_is_not(site: Site) -> None:
     assert site("GET", "/healthz", role=None, X_Long="a" * 50_000).status == 200
     with connect(site) as long:
@@ -380,3 +431,11 @@ def test_the_sessions_of_one_token_share_its_streams(
             first.until_id()
             refused = site("GET", "/v1/events", role=None, **visitors[1].headers)
             refused.is_problem(429, "too-many-streams")
+
+
+def test_a_list_is_of_so_many_queues_at_most_and_each_counts_once(site: Site) -> None:
+    repeated = "&".join(["queue=q"] * 1900)
+    assert site("GET", f"/v1/tasks?{repeated}").json["tasks"] == []
+    many = "&".join(f"queue=q{number}" for number in range(1001))
+    site("GET", f"/v1/tasks?{many}").is_problem(400, "bad-input", "queues", "1,000")
+    assert site("GET", f"/v1/queues?{repeated.replace('queue', 'name')}").status == 200

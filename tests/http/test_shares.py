@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,17 +13,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from stayer.core import limits
-from stayer.core.model import LogPiece, Report
+from stayer.core.model import Event, LogPiece, Report
 from stayer.http import static
 from stayer.http.limits import Limits, Requests
 from stayer.http.problem import Problem
 from stayer.http.route import Call
 from stayer.http.service import STORE_THREADS, Service, Settings
 from stayer.http.session import by_token
+from stayer.http.streams import EventFilter, EventsQuery
 from stayer.http.tokens import Access, Token
 from stayer.service.control import logs
 from stayer.store import Store
-from tests.contract.builders import PATIENCE, beat, get, register, started
+from stayer.stores.sql.store import SqlStore
+from tests.contract.builders import PATIENCE, beat, get, new, register, started, submit
 from tests.faults.fleet import until
 from tests.http.serving import Site, log_in, served_here
 
@@ -75,6 +78,63 @@ def test_who_asks_for_much_keeps_nobody_from_the_store(tmp_path: Path, store: St
         service.close()
 
     asyncio.run(crowd())
+
+
+def test_who_reads_old_events_keeps_nobody_from_the_store(
+    tmp_path: Path, store: Store, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More streams of one token begin far behind than there are threads to ask for it."""
+    submit(store, *(new(f"t{number}") for number in range(5)))
+    over = threading.Event()
+    asking, real = 0, SqlStore.watch
+
+    def held(self: SqlStore, since: int, timeout: float, limit: int) -> list[Event]:
+        nonlocal asking
+        if not timeout:  # the thread that watches for all has one
+            asking += 1
+            over.wait(PATIENCE)
+        return real(self, since, timeout, limit)
+
+    monkeypatch.setattr(SqlStore, "watch", held)
+    with served_here(tmp_path, url) as site, ExitStack() as opened:
+        streams = [
+            opened.enter_context(site.stream("/v1/events?since=0"))
+            for _ in range(STORE_THREADS + 1)
+        ]
+        for stream in streams:
+            stream.until_id()
+        until(lambda: asking >= STORE_THREADS // 2, "for some of them to ask")
+        try:
+            assert site("GET", "/v1/tasks/t1", role="operate").status == 200
+            assert asking == STORE_THREADS // 2
+        finally:
+            over.set()
+        for stream in streams:
+            message = stream.message()
+            assert message is not None
+            assert message.data["id"] == "t0"
+
+
+def test_what_events_are_wanted_is_looked_up_not_searched_for() -> None:
+    compared = 0
+
+    class Counted(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    names = tuple(f"t{number}" for number in range(2000))
+    filter = EventFilter(EventsQuery(id=names, queue=names))
+    found = [
+        Event(number=number, at=0.0, id=Counted(f"t{number}"), queue=Counted("t7"), event="pending")
+        for number in range(500)
+    ]
+    assert len(filter.select(found)) == 500
+    assert compared <= 4 * len(found)
 
 
 def _token(access: Access, name: str) -> Token:

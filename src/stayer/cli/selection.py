@@ -15,6 +15,7 @@ from stayer.cli.param_types import SINCE, complete_flow, complete_queue, complet
 from stayer.cli.queue_names import check_queues
 from stayer.cli.tries import Tries
 from stayer.core.errors import BadInput
+from stayer.core.limits import check_filter
 from stayer.core.model import STATES, Filter, State
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
@@ -103,6 +104,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 
         `states` are meant if there was no --state.
         """
+        check_filter(self.filter)
         check_queues(store, self.filter.queues)
         return replace(
             self.filter,

@@ -21,6 +21,7 @@ from stayer.client.values import Duration, Moment, Storable, epoch, seconds
 from stayer.core.errors import BadInput, StoreUnusable
 from stayer.core.insight.failures import LIMIT as FAULTS
 from stayer.core.insight.failures import Failures
+from stayer.core.limits import check_filter
 from stayer.core.model import (
     EVERYTHING,
     STATES,
@@ -249,6 +250,7 @@ class Client:
             flow=flow,
             fingerprint=fingerprint,
         )
+        check_filter(wanted)
         found = control.find_all(self.store, wanted)
         return (TaskHandle(self.store, task, as_stored) for task in found)
 

@@ -72,6 +72,8 @@ QUEUE: dict[str, Most] = {
 """The settings of a queue; of key limits so many in all, not only at a time."""
 
 FILTER: dict[str, Most] = {
+    "ids": Most(WORD, 10_000),
+    "queues": Most(WORD, 1000),
     "prefix": _WORD,
     "name": PROGRAM,
     "owner": _WORD,

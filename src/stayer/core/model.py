@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import force_setattr
 
 from stayer.core.insight.kind import kind_of
 
@@ -513,6 +514,13 @@ class Filter(Struct, frozen=True, kw_only=True):
     flow: str | None = None
     fingerprint: str | None = None
     """Failed, with this fingerprint."""
+
+    def __post_init__(self) -> None:
+        """Name each once: stores look once for each that is named."""
+        for name in ("ids", "queues", "states", "tags"):
+            named = getattr(self, name)
+            if len(named) > 1:
+                force_setattr(self, name, tuple(dict.fromkeys(named)))
 
 
 class Page(Struct, frozen=True):

@@ -97,14 +97,14 @@ class Hub:
         """The number of the newest event, while listening."""
         return self._last
 
-    async def after(self, number: int, timeout: float) -> list[Event]:
+    async def after(self, number: int, timeout: float, ask: _Caller) -> list[Event]:
         """Events after this number, waiting for the first of them; none if the time is over, or the
-        store has fallen silent or answers again.
+        store has fallen silent or answers again. Who is far behind asks the store, in turn.
         """
         if self._base <= number >= self._last:
             await self._wait_for_events(timeout)
         if number < self._base:  # also if the ring has moved on meanwhile
-            found: list[Event] = await self._call(self._store.watch, number, 0.0, EVENTS_PER_READ)
+            found: list[Event] = await ask(self._store.watch, number, 0.0, EVENTS_PER_READ)
             if found:
                 return found
         start = bisect_right(self._ring, number, key=lambda event: event.number)

@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from stayer.core import codec
 from stayer.core.errors import BadInput, StoreError, UnknownTask
 from stayer.core.model import FINISHED, JSON, RUNNING, LogPiece, Task
+from stayer.http.problem import Problem
 from stayer.http.route import Answer, Call
 from stayer.http.streams import (
     HEARTBEAT_S,
@@ -122,7 +123,7 @@ async def _log_stream(
         while is_still_allowed(call) and not service.hub.closed:
             try:
                 messages = await call.ask(following.look)
-            except StoreError:
+            except (StoreError, Problem):  # or too many of this token ask at once
                 messages = [b": the store does not answer\n\n"]
                 await asyncio.sleep(STORE_RETRY_S)
             if not messages and time.monotonic() - spoken >= HEARTBEAT_S:

@@ -153,14 +153,17 @@ class Connection(HttpToolsProtocol):
         self._until = _NEVER
         """When it has to have got on."""
         self._header = 0
-        """So many bytes have come of a header that has not ended."""
+        """So many bytes have come that are no body: of a header that has not ended, or between and
+        after the pieces of a body.
+        """
         self._in_header = True
         self._has_begun = False
         """A request has begun that is not understood yet."""
         self._body_due = False
         """A body is on its way."""
-        self._body_begun = 0.0
-        self._body_size = 0
+        self._body_begun = self._body_at = 0.0
+        """When it began, and when a piece of it last came."""
+        self._body_size = self._chunk_size = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._wire = _Wire(transport)
@@ -253,28 +256,46 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        if self._in_header:
-            if self._waits and not self._header:
-                self._until = min(self._until, self.loop.time() + self._limits.header_time)
-            self._header += len(data)
+        if self._in_header and self._waits and not self._header:
+            self._until = min(self._until, self.loop.time() + self._limits.header_time)
+        self._header += len(data)
         super().data_received(data)
-        if self._in_header and self._header > self._limits.header:
+        if self._header > self._limits.header:
             self._refuse_header()
         elif self._body_due and not self.cycle.response_complete:
-            self._wait_for_body(len(data))
+            self._wait_for_body()
 
-    def _wait_for_body(self, more: int) -> None:
+    def _wait_for_body(self) -> None:
         limits = self._limits
-        now = self.loop.time()
-        self._body_size += more
         slowest = self._body_begun + limits.body_silence + self._body_size / limits.body_rate
-        self._until = min(now + limits.body_silence, slowest)
+        self._until = min(self._body_at + limits.body_silence, slowest)
+
+    def on_body(self, body: bytes) -> None:
+        size = len(body)
+        self._body_size += size
+        self._chunk_size += size
+        self._body_at = self.loop.time()
+        self._discount(size)
+        super().on_body(body)
+
+    def on_chunk_complete(self) -> None:
+        """Discount what a chunk needs around it: its size and two ends of line. Extensions, which
+        nobody reads here, stay counted.
+        """
+        self._discount(len(f"{self._chunk_size:x}") + 4)
+        self._chunk_size = 0
+
+    def _discount(self, size: int) -> None:
+        self._header = max(0, self._header - size)  # less than 0 if the header came along with it
 
     def on_message_begin(self) -> None:
         self._has_begun = True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_header:  # uvicorn would take it for one of the header
+            self._refuse("bad-request", "header fields come before the body: send none after it")
+            raise _Refused
         super().on_header(name, value)
         if len(self.headers) > self._limits.header_fields:
             self._refuse_header()
@@ -289,7 +310,8 @@ class Connection(HttpToolsProtocol):
             raise _Refused
         self._in_header, self._has_begun, self._header = False, False, 0
         self._body_due = True
-        self._body_begun, self._body_size = self.loop.time(), 0
+        self._body_begun = self._body_at = self.loop.time()
+        self._body_size = self._chunk_size = 0
         super().on_headers_complete()
         if len(self.pipeline) > self._limits.pipelined:
             self._refuse("bad-request", "too many requests before the first answer")
@@ -305,7 +327,7 @@ class Connection(HttpToolsProtocol):
         return [named.lower()] == [v.lower() for name, v in self.headers if name == b"host"]
 
     def on_message_complete(self) -> None:
-        self._body_due, self._in_header = False, True
+        self._body_due, self._in_header, self._header = False, True, 0
         super().on_message_complete()
         if self.cycle.response_complete and not self.pipeline:
             self._wait_for_request()
@@ -335,6 +357,9 @@ class Connection(HttpToolsProtocol):
         """Say why, and close: nothing more is read. Counted until all is sent that was said."""
         if self.transport.is_closing():
             return
+        if self._has_begun_to_answer():
+            self.transport.close()
+            return
         status, title = KINDS[kind]
         problem = {"type": URN + kind, "title": title, "status": status, "detail": detail}
         content = msgspec.json.encode(problem)
@@ -349,6 +374,15 @@ class Connection(HttpToolsProtocol):
             lines.append(f"retry-after: {retry_after}")
         self.transport.write("\r\n".join((*lines, "", "")).encode() + content)
         self.transport.close()
+
+    def _has_begun_to_answer(self) -> bool:
+        """Return whether there is no place for another answer: it would stand amid one that is
+        being sent, or behind that to the request whose body still comes.
+        """
+        running = self._running
+        if running is None or not running.response_started:
+            return False
+        return not running.response_complete or (self._body_due and running is self.cycle)
 
     def send_400_response(self, msg: str) -> None:
         if not self.transport.is_closing():  # else it was refused in words of ours

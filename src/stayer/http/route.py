@@ -224,9 +224,9 @@ def read_query(kind: type[Struct] | None, raw: bytes) -> Struct | None:
             known = f"there are {', '.join(fields)}" if fields else "there are none here"
             raise BadInput(f"no parameter is called {name!r}: {known}")
         if fields[name] is tuple:
-            several = values.setdefault(name, [])
-            assert isinstance(several, list)
-            several.append(text)
+            several = values.setdefault(name, {})
+            assert isinstance(several, dict)
+            several[text] = None  # said twice it means no more
         elif name in values:
             raise BadInput(f"parameter {name!r} is there twice: give it once")
         else:
@@ -234,7 +234,8 @@ def read_query(kind: type[Struct] | None, raw: bytes) -> Struct | None:
     if kind is None:
         return None
     try:
-        return msgspec.convert(values, kind, strict=False)
+        listed = {name: list(each) for name, each in values.items() if isinstance(each, dict)}
+        return msgspec.convert(values | listed, kind, strict=False)
     except msgspec.ValidationError as error:
         raise BadInput(f"query: {describe_error(error, kind)}") from None
 

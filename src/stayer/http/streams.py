@@ -51,14 +51,30 @@ class EventsQuery(Struct, frozen=True, kw_only=True):
     wait: Annotated[str, Meta(description="JSON: how long to wait for the first (60s).")] = "0s"
 
 
+class EventFilter:
+    """Of which queues and tasks events are wanted. Made once for each who asks, and asked about
+    every event there is: what it costs must not grow with what was named.
+    """
+
+    def __init__(self, query: EventsQuery) -> None:
+        self._queues, self._ids = frozenset(query.queue), frozenset(query.id)
+
+    def select(self, events: list[Event]) -> list[Event]:
+        """Return those of the events that are wanted."""
+        if self._queues:
+            events = [event for event in events if event.queue in self._queues]
+        return [event for event in events if event.id in self._ids] if self._ids else events
+
+
 async def events(call: Call) -> Response:
     """Answer with a stream of events, or as JSON with the next ones."""
     query: EventsQuery = call.query
     since = _last_event_id(call, query.since)
     wait = _wait(query.wait)
+    filter = EventFilter(query)
     if JSON_MEDIA in call.request.headers.get("accept", ""):
-        return await _next_events(call, query, since, wait)
-    return await stream_response(call, lambda: _event_stream(call, query, since))
+        return await _next_events(call, query.limit, filter, since, wait)
+    return await stream_response(call, lambda: _event_stream(call, filter, since))
 
 
 def _last_event_id(call: Call, since: int | None) -> int | None:
@@ -78,35 +94,30 @@ def _wait(text: str) -> float:
         raise BadInput(f"wait: {error}") from None
 
 
-def _select_events(events: list[Event], query: EventsQuery) -> list[Event]:
-    return [
-        event
-        for event in events
-        if (not query.queue or event.queue in query.queue)
-        and (not query.id or event.id in query.id)
-    ]
-
-
-async def _next_events(call: Call, query: EventsQuery, since: int | None, wait: float) -> Response:
+async def _next_events(
+    call: Call, limit: int, filter: EventFilter, since: int | None, wait: float
+) -> Response:
     """Answer a long poll of a program: up to `limit` events, and where to go on."""
     found: list[Event] = []
     store = call.store
     if wait > 0:
-        position, found = await _while_there(call, _awaited_events(call, query, since, wait))
+        position, found = await _while_there(
+            call, _awaited_events(call, limit, filter, since, wait)
+        )
     elif since is None:
         position = await call.ask(store.last_event)
     else:  # not worth a watching thread
         position = since
-        found = await call.ask(store.watch, position, 0.0, query.limit)
+        found = await call.ask(store.watch, position, 0.0, limit)
     check_still_allowed(call)
     position = found[-1].number if found else position
-    shown = [codec.event_record(event) for event in _select_events(found, query)]
+    shown = [codec.event_record(event) for event in filter.select(found)]
     content = _encode({"events": shown, "next": position})
     return Response(content, headers={"cache-control": "no-store"}, media_type=JSON_MEDIA)
 
 
 async def _awaited_events(
-    call: Call, query: EventsQuery, since: int | None, wait: float
+    call: Call, limit: int, filter: EventFilter, since: int | None, wait: float
 ) -> tuple[int, list[Event]]:
     """Wait for events; return how far it has looked, and what it has found."""
     found: list[Event] = []
@@ -116,10 +127,10 @@ async def _awaited_events(
         position = hub.newest if since is None else since
         while not found and (left := deadline - time.monotonic()) > 0:
             try:
-                found = (await hub.after(position, left))[: query.limit]
+                found = (await hub.after(position, left, call.ask))[:limit]
             except Closed:
                 break
-            if found and not _select_events(found, query):
+            if found and not filter.select(found):
                 position, found = found[-1].number, []
     return position, found
 
@@ -218,7 +229,7 @@ def check_still_allowed(call: Call) -> None:
         raise Problem("unauthorized", "this token or session has ended while it waited")
 
 
-async def _event_stream(call: Call, query: EventsQuery, since: int | None) -> AsyncIterator[bytes]:
+async def _event_stream(call: Call, filter: EventFilter, since: int | None) -> AsyncIterator[bytes]:
     hub = call.service.hub
     async with hub.listen():
         store, silence = hub.count_of_stores, None
@@ -231,8 +242,8 @@ async def _event_stream(call: Call, query: EventsQuery, since: int | None) -> As
                 silence = hub.silence
                 yield _whether_it_answers(silence, call.store.url)
             try:
-                found = await hub.after(position, HEARTBEAT_S)
-            except StoreError:
+                found = await hub.after(position, HEARTBEAT_S, call.ask)
+            except (StoreError, Problem):  # or too many of this token ask at once
                 yield b": the store does not answer\n\n"
                 await asyncio.sleep(STORE_RETRY_S)
                 continue
@@ -240,13 +251,14 @@ async def _event_stream(call: Call, query: EventsQuery, since: int | None) -> As
                 position = found[-1].number
             messages = [
                 sse(codec.event_record(event), id=str(event.number))
-                for event in _select_events(found, query)
+                for event in filter.select(found)
             ]
             if messages:
                 yield b"".join(messages)
             elif not found or time.monotonic() - sent_at >= HEARTBEAT_S:
                 yield b": alive\nid: %d\n\n" % position
             else:
+                await asyncio.sleep(0)  # the next are there already: others first
                 continue
             sent_at = time.monotonic()
 
@@ -301,8 +313,8 @@ async def wait_for_any(call: Call, ids: Collection[str], position: int, timeout:
     deadline = time.monotonic() + timeout
     while (left := deadline - time.monotonic()) > 0:
         try:
-            found = await call.service.hub.after(position, left)
-        except Closed:
+            found = await call.service.hub.after(position, left, call.ask)
+        except (Closed, Problem):  # who asks next says what is wrong
             break
         position = found[-1].number if found else position
         if any(event.id in ids for event in found):

@@ -26,7 +26,7 @@ from stayer.core.notify.hooks import Hook, Rules
 from stayer.core.notify.notices import Delivery, Notice
 from stayer.service.degraded import log_once
 from stayer.service.notify import command, webhook
-from stayer.service.notify.turns import Lane, Turns, Waiting
+from stayer.service.notify.turns import LANES, Lane, Turns, Waiting
 from stayer.service.notify.webhook import Answered
 from stayer.store import DeliveryStore
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("stayer.service.notify")
 
 DELIVERY_THREADS = 8
-"""How many notices are delivered at once to hooks of the configuration, and as many to URLs that
-tasks name: neither waits for the other."""
+"""How many notices are delivered at once to hooks of the configuration. URLs that tasks name have
+places of their own (see `turns`): neither waits for the other."""
 URLS_AT_ONCE = 24
 """How many notices to URLs are taken at once."""
 BUSY_PAUSE_S, IDLE_PAUSE_S = 0.5, 5.0
@@ -151,7 +151,7 @@ class Deliverer:
         self._chance = random.Random()  # its own: that of the process may be somebody's seed
         self._changed = threading.Condition()
         self._under_way = self._to_hooks = 0
-        self._turns = Turns(DELIVERY_THREADS)
+        self._turns = Turns(LANES)
         self._stopping = False
         self._looking = threading.Thread(target=self._look, name="notices", daemon=True)
 
@@ -257,18 +257,20 @@ class Deliverer:
             while (waiting := self._next_notice(lane)) is not None:
                 began_at = time.monotonic()
                 # Its lease must not be over before the try is.
-                if self._stopping or began_at - waiting.since > self._whom.margin / 2:
-                    self._put_back(waiting.notice, 0.0)
+                is_late = began_at - waiting.since > self._whom.margin / 2
+                if self._stopping or is_late or waiting.pause is not None:
+                    self._put_back(waiting.notice, waiting.pause or 0.0)
                     continue
                 self._deliver(waiting.notice)
+                ended_at = time.monotonic()
                 with self._changed:
-                    self._turns.note(lane, time.monotonic() - began_at)
+                    self._turns.note(lane, ended_at - began_at, ended_at)
         finally:
             self._end()
 
     def _next_notice(self, lane: Lane) -> Waiting | None:
         with self._changed:
-            return self._turns.take_next(lane)
+            return self._turns.take_next(lane, time.monotonic())
 
     def _put_back(self, notice: Notice, after: float) -> None:
         """Let it be due again later, as if it had not been taken."""

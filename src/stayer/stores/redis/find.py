@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from stayer.core.errors import BadInput
 from stayer.core.model import Filter, Page, Task
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.record import Raw, created_and_seq, pack, tasks
 
-_LOOKED_AT = 5000
-"""How many tasks a script may look at before it lets others have their turn."""
+LOOKED_AT = 5000
+"""How many lists and tasks a script may look at before it lets others have their turn."""
+QUEUES_AT_ONCE, IDS_AT_ONCE = 100, 1000
+"""Of how many queues, with nine lists each, and of how many ids a script gets to know."""
 _CURSOR = re.compile(r"\d{28}")
 _END_OF_TIME = 10**16 - 1
 
@@ -20,29 +28,98 @@ Place = str
 """Where a task stands in lists: the beginning of its member, and the cursor of a page behind it."""
 
 
+class Part(Struct, frozen=True):
+    """Some of what is looked for: little enough for one script."""
+
+    server: Server
+    filter: Filter
+    position: Place = ""
+    """Behind which it goes on."""
+    name: str = ""
+    """What decides between tasks of one place: the greater comes first."""
+
+
+class Match(Struct, frozen=True):
+    """A task that was found."""
+
+    place: Place
+    name: str
+    """Of its part."""
+    task: Task
+
+
 def find(server: Server, filter: Filter, cursor: str | None, limit: int) -> Page:
     """Find one page of tasks, and where the next one begins."""
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page")
-    found = find_places(server, filter, cursor or "", limit + 1)
-    more = len(found) > limit
+    found = find_newest(divide(Part(server, filter, cursor or "")), limit + 1)
+    shown = found[:limit]
     return Page(
-        tuple(task for _, task in found[:limit]), found[limit - 1][0] if more and limit else None
+        tuple(match.task for match in shown),
+        shown[-1].place if shown and len(found) > limit else None,
     )
 
 
-def find_places(
-    server: Server, filter: Filter, position: Place, limit: int
-) -> list[tuple[Place, Task]]:
-    """Tasks that match, newest first, from behind a place on."""
-    wanted = pack(_pack_filter(filter))
-    found: list[tuple[Place, Task]] = []
-    while True:
-        answer = server.run("find", wanted, position, limit - len(found), _LOOKED_AT)
-        position = answer[0].decode()
-        found += zip(map(_place, answer[1]), tasks(answer[1], answer[2]), strict=True)
-        if not position or len(found) >= limit:
-            return found
+def divide(part: Part) -> list[Part]:
+    """Divide what names much, so that no script has very much to look at."""
+    filter = part.filter
+    if filter.ids:
+        return [
+            replace(part, filter=replace(filter, ids=some))
+            for some in _some(filter.ids, IDS_AT_ONCE)
+        ]
+    return _divide_queues(part, filter.queues) if filter.queues and filter.flow is None else [part]
+
+
+def _divide_queues(part: Part, queues: Sequence[str]) -> list[Part]:
+    filters = (replace(part.filter, queues=some) for some in _some(queues, QUEUES_AT_ONCE))
+    return [replace(part, filter=each) for each in filters]
+
+
+def _some(items: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
+    return (tuple(items[at : at + size]) for at in range(0, len(items), size))
+
+
+def find_newest(parts: Iterable[Part], limit: int) -> list[Match]:
+    """Find tasks that match, newest first: always in the part that has been looked at least far,
+    until all are behind what was found. A script at a time, so that others have their turns.
+    """
+    numbers = count()
+    waiting = [(_order(part), next(numbers), part) for part in parts]
+    heapq.heapify(waiting)
+    found: list[Match] = []
+    while waiting and limit:
+        *_, part = heapq.heappop(waiting)
+        floor = found[-1].place if len(found) == limit else ""
+        if floor and part.position and part.position <= floor:
+            break
+        more, following = _ask(part, floor, limit)
+        found = sorted([*found, *more], key=lambda match: (match.place, match.name), reverse=True)
+        del found[limit:]
+        for each in following:
+            heapq.heappush(waiting, (_order(each), next(numbers), each))
+    return found
+
+
+def _order(part: Part) -> int:
+    """What has not been begun comes first, then what goes on at the newest place."""
+    return -int(part.position) if part.position else -(10**28)
+
+
+def _ask(part: Part, floor: Place, limit: int) -> tuple[list[Match], list[Part]]:
+    """What one script finds of a part, not below a place; and what is left of the part."""
+    wanted = pack(_pack_filter(part.filter))
+    answer = part.server.run("find", wanted, part.position, floor, limit, LOOKED_AT, QUEUES_AT_ONCE)
+    if len(answer) == 1:
+        return [], _divide_queues(part, [queue.decode() for queue in answer[0]])
+    position = answer[0].decode()
+    found = [
+        Match(_place(value), part.name, task)
+        for value, task in zip(answer[1], tasks(answer[1], answer[2]), strict=True)
+    ]
+    if len(found) == limit:
+        position = found[-1].place
+    return found, [replace(part, position=position)] if position else []
 
 
 def _pack_filter(filter: Filter) -> Raw:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from msgspec.structs import replace
+
 from stayer.core.availability import Reach
 from stayer.core.errors import BadInput, StoreUnreachable
 from stayer.core.flows.model import Upstreams
 from stayer.core.insight.queue_stats import Figures, total
-from stayer.core.model import Filter, Page, Task
-from stayer.stores.redis.find import Place, find_places
+from stayer.core.model import Filter, Page
+from stayer.stores.redis.find import Part, divide, find_newest
 from stayer.stores.redis_cluster.fan_out import FanOut
 from stayer.stores.redis_cluster.router import REGISTRY, Shards
 
@@ -30,22 +32,18 @@ def find(shards: Shards, filter: Filter, cursor: str | None, limit: int) -> Page
             raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page")
     if filter.ids:
         shards.places(filter.ids)  # what was claimed and not submitted is submitted
-    found: list[tuple[Place, str, Task]] = []
-    for name in dict.fromkeys(filter.queues) or shards.names():
+    parts: list[Part] = []
+    for name in filter.queues or shards.names():
         # Of the same moment, those of queues with lesser names come later.
         start = f"{int(place) + 1:028d}" if place and name < queue else place
-        for at, task in find_places(shards.server_of(name), filter, start, limit + 1):
-            found.append((at, name, task))
-    found.sort(key=lambda each: each[:2], reverse=True)
-    return _page(found, limit)
-
-
-def _page(found: Sequence[tuple[Place, str, Task]], limit: int) -> Page:
-    shown = [task for _, _, task in found[:limit]]
-    if len(found) <= limit or not limit:
-        return Page(tuple(shown), None)
-    place, queue, _ = found[limit - 1]
-    return Page(tuple(shown), f"{place}{queue}")
+        of_queue = filter if filter.flow is not None else replace(filter, queues=(name,))
+        parts += divide(Part(shards.server_of(name), of_queue, start, name))
+    found = find_newest(parts, limit + 1)
+    shown = found[:limit]
+    last = shown[-1] if shown and len(found) > limit else None
+    return Page(
+        tuple(match.task for match in shown), None if last is None else f"{last.place}{last.name}"
+    )
 
 
 def reach(shards: Shards, queues: Sequence[str]) -> Reach:

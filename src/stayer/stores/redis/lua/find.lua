@@ -2,13 +2,15 @@
 -- Store.find: tasks that match, newest first.
 -- ARGV   3 the filter (MessagePack: ids, prefix, queues, states, name, owner, tags, worker, held (1 or 0),
 --        since and until as µs with 16 digits, flow, key, unique, fingerprint; false where nothing is
---        asked), 4 the cursor or '', 5 how many are wanted, 6 how many may be looked at
--- returns {where to go on, or '' at the end, values, kept apart}
+--        asked), 4 the cursor or '', 5 the place above which all that is wanted stands, or '', 6 how many are wanted,
+--        7 how many lists and tasks may be looked at, 8 how many queues may
+-- returns {where to go on, or '' at the end, values, kept apart}; or, where there are more queues than that, {all
+--         queues}: some of them at a time are to be asked for
 -- only reads
--- include: answer, lines
+-- include: answer, lines, heap
 
-local filter, cursor = cmsgpack.unpack(ARGV[3]), ARGV[4]
-local wanted, budget = tonumber(ARGV[5]), tonumber(ARGV[6])
+local filter, cursor, floor = cmsgpack.unpack(ARGV[3]), ARGV[4], ARGV[5]
+local wanted, budget, most_queues = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local F_IDS, F_PREFIX, F_QUEUES, F_STATES, F_NAME, F_OWNER, F_TAGS, F_WORKER, F_HELD, F_SINCE, F_UNTIL,
   F_FLOW, F_KEY, F_UNIQUE, F_FINGERPRINT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 local STATES = {'waiting', 'scheduled', 'pending', 'held', 'reserved', 'started', 'complete', 'failed', 'cancelled'}
@@ -52,9 +54,16 @@ end
 local upper = cursor ~= '' and '(' .. cursor or '+'
 if filter[F_UNTIL] and (cursor == '' or filter[F_UNTIL] < cursor) then upper = '(' .. filter[F_UNTIL] end
 local lower = filter[F_SINCE] and '[' .. filter[F_SINCE] or '-'
+if floor ~= '' and (lower == '-' or floor > filter[F_SINCE]) then lower = '[' .. floor end
 
 local function within(place_of)
   return (upper == '+' or place_of < string.sub(upper, 2)) and (lower == '-' or place_of >= string.sub(lower, 2))
+end
+
+local queues_asked = filter[F_QUEUES]
+if not queues_asked and not filter[F_IDS] and not filter[F_FLOW] then
+  queues_asked = call('SMEMBERS', @queues())
+  if #queues_asked > most_queues then return {queues_asked} end
 end
 
 -- By id, or by few that begin so: all of them are read and sorted.
@@ -76,7 +85,7 @@ end
 
 local function beginning(prefix)
   local ids = {}
-  for _, queue in ipairs(filter[F_QUEUES] or call('SMEMBERS', @queues())) do
+  for _, queue in ipairs(queues_asked) do
     local some = call('ZRANGEBYLEX', @ids(queue), '[' .. prefix, '(' .. prefix .. '\255', 'LIMIT', 0, FEW + 1)
     for _, id in ipairs(some) do ids[#ids + 1] = id end
     if #ids > FEW then return nil end
@@ -87,7 +96,7 @@ end
 -- Those of a fault, unless they are many: then they are soon met in the lists.
 local function ids_with_fault(fingerprint)
   local ids = {}
-  for _, queue in ipairs(filter[F_QUEUES] or call('SMEMBERS', @queues())) do
+  for _, queue in ipairs(queues_asked) do
     for _, id in ipairs(call('ZRANGE', @failed(queue, fingerprint), 0, FEW)) do ids[#ids + 1] = id end
     if #ids > FEW then return nil end
   end
@@ -98,7 +107,7 @@ end
 local function lists()
   local found = {}
   if filter[F_FLOW] then return {{key = @members(filter[F_FLOW]), upper = upper}} end
-  for _, queue in ipairs(filter[F_QUEUES] or call('SMEMBERS', @queues())) do
+  for _, queue in ipairs(queues_asked) do
     for _, state in ipairs(STATES) do
       if (not states or states[state == 'held' and 'pending' or state])
         and (not filter[F_FINGERPRINT] or state == 'failed') then
@@ -119,41 +128,55 @@ local function running(key)
   return rows
 end
 
-local function fill(list, part)
+local looked = 0
+local function fill(list)
   list.rows = list.is_running and running(list.key)
-    or call('ZREVRANGEBYLEX', list.key, list.upper, lower, 'LIMIT', 0, part)
+    or call('ZREVRANGEBYLEX', list.key, list.upper, lower, 'LIMIT', 0, list.part)
   list.at = 1
   list.head = list.rows[1]
+  looked = looked + 1 + (list.is_running and #list.rows or 0)
 end
 
-local function newest_of(all, part)
-  local best
-  for _, list in ipairs(all) do
-    if list.head and (not best or list.head > best.head) then best = list end
+-- The next portion of a list is larger: much may come from it.
+local function step(list)
+  local member = list.head
+  list.at = list.at + 1
+  list.head = list.rows[list.at]
+  if not list.head and #list.rows == list.part and not list.is_running then
+    list.upper, list.part = '(' .. member, math.min(200, list.part * 2)
+    fill(list)
   end
-  if not best then return nil end
-  local member = best.head
-  best.at = best.at + 1
-  best.head = best.rows[best.at]
-  if not best.head and #best.rows == part and not best.is_running then
-    best.upper = '(' .. member
-    fill(best, part)
-  end
+end
+
+local function has_newer(one, other) return one.head > other.head end
+
+local function take_newest(heap)
+  local list = heap[1]
+  if not list then return nil end
+  local member = list.head
+  step(list)
+  if list.head then sink(heap, 1, has_newer) else drop_first(heap, has_newer) end
   return member
 end
 
-local function merge()
-  local all, filled = lists(), {}
+local function heads_of(all)
+  local filled = {}
   local part = math.max(2, math.min(200, math.ceil(wanted / math.max(1, #all)) * 2))
   for _, list in ipairs(all) do
-    fill(list, part)
+    list.part = part
+    fill(list)
     if list.head then filled[#filled + 1] = list end
   end
-  local found, looked, position = {}, 0, ''
-  while #found < wanted and looked < budget do
+  return make_heap(filled, has_newer)
+end
+
+local function merge()
+  local heads = heads_of(lists())
+  local found, position = {}, ''
+  repeat
     local ids, numbers, member = {}, {}, nil
     for _ = 1, math.min(500, is_loose and 500 or wanted - #found) do
-      member = newest_of(filled, part)
+      member = take_newest(heads)
       if not member then break end
       ids[#ids + 1] = string.sub(member, 29)
       numbers[#numbers + 1] = tonumber(string.sub(member, 17, 28))
@@ -169,7 +192,7 @@ local function merge()
       end
     end
     if not member then return found, '' end
-  end
+  until #found >= wanted or looked >= budget
   return found, position
 end
 
@@ -177,8 +200,8 @@ local found, position = nil, ''
 if filter[F_IDS] then
   found = among(filter[F_IDS])
 else
-  local ids = filter[F_PREFIX] and beginning(filter[F_PREFIX])
-    or filter[F_FINGERPRINT] and ids_with_fault(filter[F_FINGERPRINT])
+  local ids = not filter[F_FLOW] and (filter[F_PREFIX] and beginning(filter[F_PREFIX])
+    or filter[F_FINGERPRINT] and ids_with_fault(filter[F_FINGERPRINT]))
   if ids then found = among(ids) else found, position = merge() end
 end
 return {position, values_of(found)}
