@@ -32,6 +32,8 @@ class TaskVerb(NamedTuple):
     states: tuple[State, ...]
     """Which tasks a filter without --state means."""
     held: bool | None = None
+    together: bool = False
+    """Do nothing to any if one of the ids is not there: somebody may have mistyped a command."""
 
 
 class Manner(NamedTuple):
@@ -71,6 +73,8 @@ def act_on_tasks(given: Given, verb: TaskVerb, selection: Selection, manner: Man
     store, tries = given.store(), Tries()
     by_filter = not selection.ids
     chosen = choose(store, selection, tries, states=verb.states, held=verb.held)
+    if verb.together and tries.worst:
+        return tries.worst
     if manner.dry_run:
         print_lines(chosen)
         note(f"to {verb.name}: {plural(len(chosen))}; nothing was done")

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from stayer.store import Store
 
 FILTER, EVERYWHERE = "Filter", "Everywhere"
+OPTION_PANELS = (
+    "What to run", "When", "Retries", "Limits", "Who and in which order", "Find and notify",
+)  # fmt: skip
+"""The groups of options between those of a command alone and those of all, in their order."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -151,16 +155,21 @@ def _panels() -> list[click.RichPanel[Any, Any]]:
     commands = (*dict.fromkeys(verb.panel for verb in VERBS.values()), "Commands")
     return [
         *(click.RichCommandPanel(name) for name in commands),
-        *(click.RichOptionPanel(name) for name in ("Arguments", "Options", FILTER, EVERYWHERE)),
+        *(
+            click.RichOptionPanel(name)
+            for name in ("Arguments", "Options", *OPTION_PANELS, FILTER, EVERYWHERE)
+        ),
     ]
 
 
-def command(**attributes: Any) -> Callable[[Callable[..., Any]], Command]:
+def command(
+    cls: type[Command] = Command, **attributes: Any
+) -> Callable[[Callable[..., Any]], Command]:
     """Make a function a command of its name (without a trailing underscore)."""
 
     def decorate(function: Callable[..., Any]) -> Command:
         name = function.__name__.rstrip("_")
-        return click.command(name, cls=Command, **attributes)(click.pass_obj(function))
+        return click.command(name, cls=cls, **attributes)(click.pass_obj(function))
 
     return decorate
 

@@ -81,6 +81,7 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "unique", _unique(task)
     yield "tags", ", ".join(task.tags)
     yield "tells", " ".join(task.notify)
+    yield "clone of", task.cloned_from
     yield "flow", task.flow and f"{task.flow} ({task.part})"
     yield "after", plural(task.upstreams) if task.upstreams else None
     yield "progress", progress(task)

@@ -180,6 +180,8 @@ class NewTask(Struct, frozen=True, kw_only=True):
     flow: str | None = None
     part: str | None = None
     """Its name in the flow; the tasks of a map have one in common."""
+    cloned_from: str | None = None
+    """The id of the task of which it is a changed copy."""
     generated: bool = False
     """The id was drawn at random, so it need not be looked up first."""
 
@@ -248,6 +250,7 @@ class Task(Struct, frozen=True):
     """While it is failed: the same for all that failed in the same way. See
     `core.insight.fingerprint`.
     """
+    cloned_from: str | None = None
 
     @property
     def kind(self) -> str:
@@ -341,6 +344,8 @@ class Change(Struct, frozen=True, kw_only=True):
     effect: Effect
     result: Value | UnsetType = UNSET
     """Stands beside the effect, so that tasks that ended alike can share that."""
+    parameters: Value | UnsetType = UNSET
+    """New ones, if somebody edited them."""
     checkpoint: bytes | None = None
     """What the attempt saved last, if no beat could bring it."""
     ago: float = 0.0

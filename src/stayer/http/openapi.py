@@ -34,6 +34,7 @@ from stayer.core.model import (
 from stayer.core.notify.notices import Notice
 from stayer.core.schedules.model import Schedule
 from stayer.core.schedules.parse import WrittenSchedule
+from stayer.core.submit.edits import MERGED
 from stayer.core.submit.json import WrittenSubmission
 from stayer.http import problem
 from stayer.http.route import JSON_MEDIA, Route
@@ -267,6 +268,21 @@ def _submission() -> Schema:
     }
 
 
+def _edits() -> Schema:
+    written = _submission()
+    merged: Schema = {
+        "type": "object",
+        "description": "Parameters that are set one by one; the others stay.",
+    }
+    fixed = [name for name in fields.SUBMISSION if name not in fields.EDITABLE]
+    return {
+        **written,
+        "description": "What is to be different; null stands for the default. Only a clone may "
+        f"have another {', '.join(fixed)}.",
+        "properties": {**written["properties"], MERGED: merged},
+    }
+
+
 def _flow_schemas(counts: Schema) -> Schema:
     """What is about flows; `counts` says how many tasks are in each state."""
     names: Schema = {"type": "array", "items": _STRING}
@@ -352,6 +368,7 @@ def _schemas() -> Schema:
             ]
         },
         "Submission": _submission(),
+        "Edits": _edits(),
         "Submissions": {
             "oneOf": [
                 {"$ref": f"{_REF}Submission"},

@@ -35,6 +35,13 @@ _SUBMITTING = (
         body=bytes, body_schema={"$ref": "#/components/schemas/Submissions"}, body_needed=True,
         answer="Accepted", status=(200, 201), problems=(409, 413, 415),
     ),
+    Route(
+        method="POST", path=f"{_TASK}/clone", role="submit", run=tasks.clone,
+        summary="Submit a task like this one, with changes: fields as in a submission, null for "
+        "the default. Results, times, attempts and checkpoints are not copied.",
+        body=bytes, body_schema={"$ref": "#/components/schemas/Edits"},
+        answer="AcceptedTask", status=(200, 201), problems=(404, 409, 413, 415),
+    ),
 )  # fmt: skip
 
 _LOOKING = (
@@ -110,8 +117,16 @@ _STEERING = (
     ),
     Route(
         method="POST", path=f"{_TASK}/retry", role="operate", run=tasks.retry,
-        summary="Run a finished task again, from its last checkpoint or from the start.",
-        body=tasks.RetryBody, answer="Task", problems=(404, 409, 415),
+        summary="Run a finished task again, from its last checkpoint or from the start, perhaps "
+        "with changes.",
+        body=tasks.RetryBody, answer="Task", problems=(404, 409, 413, 415),
+    ),
+    Route(
+        method="POST", path=f"{_TASK}/edit", role="operate", run=tasks.edit,
+        summary="Change what a task that waits is to do: fields as in a submission, null for the "
+        "default.",
+        body=bytes, body_schema={"$ref": "#/components/schemas/Edits"}, body_needed=True,
+        answer="Task", problems=(404, 409, 413, 415),
     ),
     Route(
         method="POST", path=f"{_TASK}/signal", role="operate", run=tasks.signal,

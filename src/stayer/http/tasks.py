@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from stayer.core import codec, units
+from stayer.core import codec, ids, units
 from stayer.core.errors import BadInput, Refused, TaskCancelled, TaskFailed, UnknownTask
 from stayer.core.insight import explanation
 from stayer.core.model import (
@@ -22,10 +23,11 @@ from stayer.core.model import (
     State,
     Task,
 )
+from stayer.core.submit.edits import Edits, parse_edits
 from stayer.http.filters import ListQuery, TaskFilter, moment, part_of, says_nothing, to_filter
 from stayer.http.pages import encode, read_page, shown_in_full
 from stayer.http.route import Answer, Call
-from stayer.http.scopes import confine_reason
+from stayer.http.scopes import check_new, confine_reason
 from stayer.service.control import tasks as control
 from stayer.service.explain import explain as find_reasons
 from stayer.store import Store
@@ -195,13 +197,51 @@ class RetryBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     now: Annotated[bool, Meta(description="At once, also if it was cancelled before its eta.")] = (
         False
     )
+    changes: Annotated[
+        dict[str, Any],
+        Meta(description="What is to be different from now on, as in POST …/edit."),
+    ] = {}
+
+    def edits(self) -> Edits | None:
+        return parse_edits(codec.encode(self.changes), "changes") if self.changes else None
 
 
 def retry(call: Call) -> Answer:
-    """Run a task again, from its checkpoint or from the start."""
+    """Run a task again, from its checkpoint or from the start, perhaps with changes."""
     body: RetryBody = call.body
-    task = control.retry(call.store, call.path["id"], from_start=body.from_start, now=body.now)
+    task = control.retry(
+        call.store,
+        call.path["id"],
+        from_start=body.from_start,
+        now=body.now,
+        edits=body.edits(),
+    )
     return Answer(codec.record(task))
+
+
+def edit(call: Call) -> Answer:
+    """Change what a task that waits is to do."""
+    edits = parse_edits(call.body, "body")
+    return Answer(codec.record(control.edit(call.store, call.path["id"], edits)))
+
+
+def clone(call: Call) -> Answer:
+    """Submit a task like this one, with changes."""
+    edits = parse_edits(call.body, "body")
+    who = call.who
+    assert who is not None
+    asked = dict(edits.fields)
+    if who.queues or asked.get("owner") is None:
+        asked["owner"] = who.name
+    edits = replace(edits, fields=asked)
+    new = control.cloned_task(call.store, call.path["id"], edits)
+    if new.generated and who.queues and not who.any_id:
+        new = replace(new, id=ids.below_queue(new.queue, new.id))
+    check_new(who, new)
+    answer = control.submit_clone(call.store, new)
+    location = f"{call.service.settings.root_path}/v1/tasks/{quote(answer.task.id, safe='')}"
+    shown: dict[str, JSON] = {**codec.record(answer.task), "fresh": answer.fresh}
+    return Answer(shown, 201 if answer.fresh else 200, {"location": location})
 
 
 def _verb(act: Callable[[Store, str], Task]) -> Callable[[Call], Answer]:
@@ -289,10 +329,13 @@ def cancel_many(call: Call) -> Answer:
 
 def retry_many(call: Call) -> Answer:
     """Run again the tasks that match and failed or were cancelled."""
-    from_start = call.body.from_start
+    body: RetryBody = call.body
+    edits = body.edits()
     return _bulk(
         call,
-        lambda id: control.retry(call.store, id, from_start=from_start),
+        lambda id: control.retry(
+            call.store, id, from_start=body.from_start, now=body.now, edits=edits
+        ),
         ("failed", "cancelled"),
     )
 
