@@ -11,7 +11,7 @@ import contextvars
 import functools
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import islice
@@ -26,6 +26,7 @@ from stayer.client.submit import Options
 from stayer.client.values import Duration, Storable, seconds
 from stayer.core.errors import BadInput, Refused, StayerError, StoreUnreachable
 from stayer.core.flows.model import FlowInfo
+from stayer.core.flows.sweep import Run
 from stayer.core.model import JSON, State, Task, Value
 
 __all__ = ["Client", "FlowHandle", "Listener", "Processor", "Queue", "TaskHandle"]
@@ -328,6 +329,10 @@ class FlowHandle(_Facade[sync.FlowHandle]):
         await asyncio.to_thread(self.sync.retry, from_start=from_start)
         return self
 
+    async def compare(self, part: str | None = None) -> list[Run]:
+        """List the runs of a sweep, or of a map of a flow."""
+        return await asyncio.to_thread(self.sync.compare, part)
+
     async def task(self, part: str, place: int | None = None) -> TaskHandle[Value]:
         """Get the task of a part, or at a place of a map."""
         return TaskHandle(await asyncio.to_thread(self.sync.task, part, place))
@@ -484,6 +489,27 @@ class Client(_Facade[sync.Client]):
     async def submit(self, flow: Plan) -> FlowHandle:
         """Submit a flow: all of it, or nothing."""
         return FlowHandle(await asyncio.to_thread(lambda: self.sync.submit(flow)))
+
+    async def sweep(
+        self,
+        grid: Mapping[str, Iterable[JSON]],
+        *,
+        queue: str,
+        parameters: Mapping[str, JSON] | None = None,
+        throttle: int | None = None,
+        id: str | None = None,
+        title: str | None = None,
+        **options: Unpack[Options],
+    ) -> FlowHandle:
+        """Submit a task for each combination of the values in the grid."""
+        return FlowHandle(
+            await asyncio.to_thread(
+                lambda: self.sync.sweep(
+                    grid, queue=queue, parameters=parameters, throttle=throttle, id=id,
+                    title=title, **options,
+                )
+            )
+        )  # fmt: skip
 
     async def get_flow(self, id: str) -> FlowHandle:
         """Get the flow with this id; UnknownFlow if there is none."""

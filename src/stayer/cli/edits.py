@@ -8,7 +8,7 @@ from typing import Any
 import rich_click as click
 
 from stayer.cli.command import Command, Decorated, Given
-from stayer.cli.submit import parameter_option, said_fields, single_parameters, submission_options
+from stayer.cli.submit import said_fields, single_parameters, submission_options
 from stayer.core.errors import BadInput
 from stayer.core.fields import EDITABLE, SUBMISSION
 from stayer.core.submit.edits import Edits
@@ -55,7 +55,7 @@ def edit_options(
     add_options = submission_options(leave_out=not_here, without_defaults=True)
 
     def decorate(function: Decorated) -> Decorated:
-        return add_options(parameter_option(clear(function)))
+        return add_options(clear(function))
 
     return decorate
 

@@ -17,6 +17,7 @@ from stayer.cli.exit_codes import CANCELLED, KILLED
 from stayer.cli.follow import LOG_POLL_S, Printer, follow
 from stayer.cli.output import is_terminal, note, say
 from stayer.cli.submit import submission_options, submit
+from stayer.core.fault_text import fault_line
 from stayer.core.model import FINISHED, QUEUED, Fault, Task
 from stayer.service.control import tasks as control
 from stayer.service.explain import why_waiting
@@ -75,7 +76,7 @@ def exit_code(task: Task) -> int:
         note(f"task {task.id} was cancelled")
         return CANCELLED
     error = task.error or Fault("unknown")
-    note(f"task {task.id} failed: {error.type}: {error.message}".rstrip(": "))
+    note(f"task {task.id} failed: {fault_line(error)}")
     if error.exit_code is not None:
         return error.exit_code
     return 1 if error.signal is None else KILLED + error.signal

@@ -105,7 +105,10 @@ parameter_option = click.option(
 
 
 def submission_options(
-    *, leave_out: Sequence[str] = (), without_defaults: bool = False
+    *,
+    leave_out: Sequence[str] = (),
+    without_defaults: bool = False,
+    with_single_parameters: bool = True,
 ) -> Callable[[Decorated], Decorated]:
     """The options that say what the task is to be, given to the function by the names of the
     fields; None, an empty list or False means that nothing was said. `without_defaults`: the help
@@ -116,7 +119,7 @@ def submission_options(
         for name in reversed(_OPTIONS):
             if name not in leave_out:
                 function = _option(SUBMISSION[name], without_defaults)(function)
-            if name == "parameters" and name not in leave_out and not without_defaults:
+            if name == "parameters" and name not in leave_out and with_single_parameters:
                 function = parameter_option(function)
         return function
 

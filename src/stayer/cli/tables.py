@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stayer.cli.output import on_screen, safe
+from stayer.core.fault_text import error_line
 from stayer.core.insight.failures import Failure
 from stayer.core.insight.queue_stats import Figures
 from stayer.core.liveness.silent import stuck_for
@@ -159,7 +160,7 @@ def failures_table(failures: Sequence[Failure], now: float) -> Table:
             cell(failure.kind),
             cell(failure.queues[0] + (f" +{others}" if others else "")),
             cell(short[failure.example]),
-            cell(f"{failure.type}: {failure.message}".rstrip(": "), "red"),
+            cell(error_line(failure.type, failure.message), "red"),
         )
     return table
 

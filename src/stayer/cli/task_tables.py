@@ -10,6 +10,7 @@ from rich.text import Text
 
 from stayer.cli.table_layout import Column, fit_table
 from stayer.cli.tables import STYLES, age, cell, console, short_ids
+from stayer.core.fault_text import fault_line
 from stayer.core.model import FINISHED, RUNNING, Progress, Task, Usage
 from stayer.core.units import format_duration, format_size
 
@@ -158,7 +159,7 @@ def news(task: Task, now: float, silent: Silent) -> Text:
     if (unheard := _silence(task, silent)) is not None:
         return unheard
     if task.state == "failed" and task.error:
-        return cell(f"{task.error.type}: {task.error.message}".rstrip(": "), "red")
+        return cell(fault_line(task.error), "red")
     if task.state == "scheduled" and task.eta is not None:
         return cell(f"in {age(task.eta - now)}", "cyan")
     if task.cancel_wanted:

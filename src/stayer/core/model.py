@@ -5,7 +5,7 @@ Times are epoch seconds by the store's clock, durations are seconds, ids are str
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict
 
 import msgspec
@@ -64,6 +64,17 @@ STATES: tuple[State, ...] = (
 QUEUED: tuple[State, ...] = ("waiting", "scheduled", "pending")
 RUNNING: tuple[State, ...] = ("reserved", "started")
 FINISHED: tuple[State, ...] = ("complete", "failed", "cancelled")
+StateWord = State | Literal["running"]
+"""What people may say of states: `running` is what a worker has."""
+STATE_WORDS: tuple[StateWord, ...] = (*STATES, "running")
+
+
+def states_meant(words: Iterable[StateWord]) -> tuple[State, ...]:
+    """The states that these words mean, each once."""
+    found: dict[State, None] = {}
+    for word in words:
+        found |= dict.fromkeys(RUNNING) if word == "running" else {word: None}
+    return tuple(found)
 
 
 class Fault(Struct, frozen=True, omit_defaults=True):

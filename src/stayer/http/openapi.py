@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from stayer.core import codec, fields, limits
 from stayer.core.flows.model import Part
+from stayer.core.flows.sweep import Run
 from stayer.core.insight.explanation import Reason
 from stayer.core.insight.failures import Failure
 from stayer.core.insight.queue_stats import Figures
@@ -311,6 +312,11 @@ def _flow_schemas(counts: Schema) -> Schema:
         ),
         "FlowPage": _object(flows=_array("Flow"), next=_optional(_STRING)),
         "AcceptedFlow": _with("Flow", {"fresh": {"type": "boolean"}}),
+        "Run": _record(Run, parameters={"type": "object"}, result={}),
+        "Sweep": _object(
+            id=_STRING, name=_STRING, state={"enum": list(STATES)}, counts=counts,
+            parameters=names, figures=names, runs=_array("Run"),
+        ),
         "FlowTold": _object(id=_STRING, tasks=_INTEGER),
         "Upstreams": _object(after=names, behind=names, waits=names, waiting_for=_INTEGER),
         "FlowSubmission": {

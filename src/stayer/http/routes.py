@@ -12,6 +12,7 @@ from stayer.http import (
     stats,
     streams,
     submit,
+    sweeps,
     system,
     tasks,
     workers,
@@ -164,7 +165,23 @@ _STEERING = (
         for verb, run, summary in (
             ("hold", tasks.hold_many, "Hold the queued tasks that match"),
             ("release", tasks.release_many, "Release the held tasks that match"),
+            ("pause", tasks.pause_many, "Pause the running tasks that match"),
+            ("resume", tasks.resume_many, "Resume the running tasks that match"),
+            ("delete", tasks.delete_many, "Forget the finished tasks that match"),
         )
+    ),
+    Route(
+        method="POST", path="/v1/tasks/signal", role="operate", run=tasks.signal_many,
+        summary="Send a signal to the running tasks that match, a page at a time.",
+        query=TaskFilter, body=tasks.SignalBody, body_needed=True, answer="TaskPage",
+        problems=(415,),
+    ),
+    Route(
+        method="PATCH", path="/v1/tasks", role="operate", run=tasks.set_many,
+        summary="Change the priority, the limits or the hooks of the unfinished tasks that match, "
+        "a page at a time.",
+        query=TaskFilter, body=tasks.SetBody, body_needed=True, answer="TaskPage",
+        problems=(415,),
     ),
     Route(
         method="POST", path="/v1/tasks/purge", role="operate", run=tasks.purge,
@@ -200,6 +217,18 @@ _FLOWS = (
         method="POST", path=f"{_FLOW}/retry", role="operate", run=flows.retry,
         summary="Run again what failed or was cancelled; what is complete stays.",
         body=tasks.RetryBody, answer="FlowTold", problems=(404, 409, 415),
+    ),
+    Route(
+        method="POST", path="/v1/sweeps", role="submit", run=sweeps.submit,
+        summary="Submit a task for each combination of parameters, all or none: a flow with one "
+        "map, `sweep`.",
+        body=sweeps.SweepBody, body_needed=True,
+        answer="AcceptedFlow", status=(200, 201), problems=(409, 413, 415),
+    ),
+    Route(
+        method="GET", path="/v1/sweeps/{id}", role="read", run=sweeps.show,
+        summary="The runs of a sweep, to be compared: parameters, state, result, duration.",
+        query=sweeps.CompareQuery, answer="Sweep", problems=(404, 409),
     ),
     Route(
         method="GET", path=f"{_TASK}/upstreams", role="read", run=flows.upstreams,

@@ -262,7 +262,12 @@ def signal(call: Call) -> Answer:
 
 def set_task(call: Call) -> Answer:
     """Set priority, limits and hooks of a task."""
-    body: SetBody = call.body
+    task = control.set(call.store, call.path["id"], **_setting(call.body))
+    return Answer(codec.record(task))
+
+
+def _setting(body: SetBody) -> dict[str, Any]:
+    """What `control.set` is to set."""
     limits: dict[str, float] = {}
     for name, read in (
         ("time", units.duration),
@@ -275,15 +280,7 @@ def set_task(call: Call) -> Answer:
     more = None if body.more_time is UNSET else _read("more_time", units.duration, body.more_time)
     if body.priority is None and not limits and more is None and body.notify is None:
         raise BadInput(f"say what to set: {', '.join(SetBody.__struct_fields__)}")
-    task = control.set(
-        call.store,
-        call.path["id"],
-        priority=body.priority,
-        limits=limits,
-        more_time=more,
-        notify=body.notify,
-    )
-    return Answer(codec.record(task))
+    return {"priority": body.priority, "limits": limits, "more_time": more, "notify": body.notify}
 
 
 def _read(name: str, read: Callable[[Any], float], written: object) -> float:
@@ -348,6 +345,38 @@ def hold_many(call: Call) -> Answer:
 def release_many(call: Call) -> Answer:
     """Release the tasks that match and are held."""
     return _bulk(call, lambda id: control.release(call.store, id), (), held=True)
+
+
+def pause_many(call: Call) -> Answer:
+    """Pause the running tasks that match."""
+    return _bulk(call, lambda id: control.pause(call.store, id), RUNNING)
+
+
+def resume_many(call: Call) -> Answer:
+    """Resume the running tasks that match."""
+    return _bulk(call, lambda id: control.resume(call.store, id), RUNNING)
+
+
+def signal_many(call: Call) -> Answer:
+    """Send a signal to the running tasks that match."""
+    return _bulk(call, lambda id: control.signal(call.store, id, call.body.signal), RUNNING)
+
+
+def set_many(call: Call) -> Answer:
+    """Set priority, limits and hooks of the unfinished tasks that match."""
+    setting = _setting(call.body)
+    return _bulk(call, lambda id: control.set(call.store, id, **setting), (*QUEUED, *RUNNING))
+
+
+def delete_many(call: Call) -> Answer:
+    """Forget the finished tasks that match."""
+
+    def forget(id: str) -> Task:
+        task = control.get(call.store, id)
+        control.delete(call.store, id)
+        return task
+
+    return _bulk(call, forget, FINISHED)
 
 
 class PurgeBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
