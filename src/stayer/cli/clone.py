@@ -8,7 +8,7 @@ import rich_click as click
 
 from stayer.cli.command import Given, argument, command
 from stayer.cli.edits import CommandWithWords, edit_options, edits_from
-from stayer.cli.output import print_json, say
+from stayer.cli.output import print_json, print_line
 from stayer.cli.param_types import complete_task
 from stayer.core import codec
 from stayer.core.fields import SUBMISSION
@@ -48,4 +48,4 @@ def clone(
     if as_json:
         print_json({**codec.record(answer.task), "fresh": answer.fresh})
     else:
-        say(answer.task.id)
+        print_line(answer.task.id)

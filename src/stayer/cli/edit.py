@@ -8,7 +8,7 @@ import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.edits import CommandWithWords, edit_options, edits_from
-from stayer.cli.output import print_json_array, say
+from stayer.cli.output import print_json_array, print_line
 from stayer.cli.selection import ids_argument, resolve
 from stayer.cli.tries import Tries
 from stayer.core import codec
@@ -46,5 +46,5 @@ def edit(
         print_json_array(map(codec.record, changed))
     else:
         for task in changed:
-            say(f"{task.id} edited")
+            print_line(f"{task.id} edited")
     return tries.worst

@@ -126,7 +126,7 @@ def submission_options(
     return decorate
 
 
-def is_said(value: object) -> bool:
+def is_given(value: object) -> bool:
     """Whether this is what somebody gave, and not what an option is without that."""
     return value is not None and value is not False and value != ()
 
@@ -140,7 +140,7 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
     store = given.store(make=True)
     control.refuse_overdue(store, [new])
     again = f"the same with --id {new.id} submits it again, and it is there once"
-    with tracing.submitting([new]) as traced, naming_drawn_ids(store, traced, again):
+    with tracing.trace_submit([new]) as traced, naming_drawn_ids(store, traced, again):
         answer = store.submit(traced)[0]
     if holder := control.unique_holder(new, answer):
         note(
@@ -183,7 +183,7 @@ def said_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
         if options.get(one) is not None and options.get(other) is not None:
             raise BadInput(f"give either --{one.replace('_', '-')} or --{other}, not both")
     fields = {
-        name: value for name, value in options.items() if name in SUBMISSION and is_said(value)
+        name: value for name, value in options.items() if name in SUBMISSION and is_given(value)
     }
     if words:
         fields["command"] = words
@@ -196,9 +196,9 @@ def said_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
     if "env" in fields:
         fields["env"] = _environment(fields["env"])
     if "after" in fields:
-        fields["after"] = [_resolved(given, id) for id in fields["after"]]
+        fields["after"] = [_resolve(given, id) for id in fields["after"]]
     if "near" in fields:
-        fields["near"] = _resolved(given, fields["near"])
+        fields["near"] = _resolve(given, fields["near"])
     if "parameters" in fields:
         fields["parameters"] = _parameters(fields["parameters"])
     if single := single_parameters(options.get("set_parameters", ())):
@@ -236,23 +236,23 @@ def is_remote(given: Given) -> bool:
     return given.store(make=True).remote_operator is not None
 
 
-def _resolved(given: Given, id: str) -> str:
+def _resolve(given: Given, id: str) -> str:
     return control.resolve(given.store(make=True), id, to_change=True)
 
 
-def working_directory(asked: str | None) -> str:
+def working_directory(folder: str | None) -> str:
     """Where a command is to run, as an absolute path."""
     try:
-        return os.path.abspath(asked or os.getcwd())
+        return os.path.abspath(folder or os.getcwd())
     except FileNotFoundError:
         raise BadInput("this directory is gone: say where to run with --cwd") from None
 
 
 def _parameters(data: str) -> Value:
     if data == "-":
-        return codec.parse(_limited(stdin().read(READ_LIMIT + 1)), "--data -")
+        return codec.parse(_check_size(stdin().read(READ_LIMIT + 1)), "--data -")
     if data.startswith("@"):
-        return codec.parse(_limited(_read(data[1:])), f"--data {data}")
+        return codec.parse(_check_size(_read(data[1:])), f"--data {data}")
     return codec.parse(data, "--data")
 
 
@@ -264,7 +264,7 @@ def _read(path: str) -> bytes:
         raise BadInput(f"--data: {path} can't be read: {error.strerror}") from None
 
 
-def _limited(text: bytes) -> bytes:
+def _check_size(text: bytes) -> bytes:
     if len(text) > READ_LIMIT:
         raise TooLarge(
             f"the parameters are over {units.format_size(READ_LIMIT)}: store the data elsewhere "
@@ -273,9 +273,9 @@ def _limited(text: bytes) -> bytes:
     return text
 
 
-def _environment(asked: Sequence[str]) -> dict[str, str]:
+def _environment(names: Sequence[str]) -> dict[str, str]:
     variables = {}
-    for entry in asked:
+    for entry in names:
         name, separator, value = entry.partition("=")
         if not name:
             raise BadInput(f"--env {entry!r}: write NAME or NAME=VALUE")

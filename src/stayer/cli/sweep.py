@@ -16,8 +16,8 @@ from stayer.cli.output import (
     plural,
     print_json,
     print_json_array,
+    print_line,
     print_lines,
-    say,
 )
 from stayer.cli.param_types import complete_flow
 from stayer.cli.submit import submission_options, task_fields
@@ -111,7 +111,7 @@ def submit(
     if as_json:
         print_json({**model.record(found), "fresh": fresh})
         return 0
-    say(found.id)
+    print_line(found.id)
     if fresh and on_screen():
         note(f"{plural(len(tasks))}: `stayer sweep show {found.id}` compares them")
     return 0

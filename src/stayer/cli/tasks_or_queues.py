@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from stayer.cli.command import Given
-from stayer.cli.output import print_json_array, say
+from stayer.cli.output import print_json_array, print_line
 from stayer.cli.selection import Selection
 from stayer.core import codec
 from stayer.core.model import Filter, QueueInfo
@@ -34,5 +34,5 @@ def switch_queues(
         print_json_array(map(codec.queue_record, queues))
     else:
         for queue in queues:
-            say(f"{queue.name} {outcome}")
+            print_line(f"{queue.name} {outcome}")
     return 0

@@ -232,13 +232,13 @@ def submit_many(
         if isinstance(error, StoreError) and error.unsure:
             rest = f"some of the {len(chunk):,} after them may have been"
             rest += ": the error's `drawn` has their ids" if error.drawn else ""
-        _tell(error, f"the first {accepted} tasks were accepted, {rest}")
+        _add_to_error(error, f"the first {accepted} tasks were accepted, {rest}")
         raise
     if deleted:
-        raise _deleted(deleted, accepted)
+        raise _make_deleted_error(deleted, accepted)
 
 
-def _deleted(ids: Sequence[str], total: int) -> DeletedId:
+def _make_deleted_error(ids: Sequence[str], total: int) -> DeletedId:
     named = ", ".join(ids[:NAMED]) + (" …" if len(ids) > NAMED else "")
     error = DeletedId(
         f"{len(ids):,} of {total:,} tasks were not accepted, for tasks with their ids have been "
@@ -258,7 +258,7 @@ def chunks(items: Iterable[T]) -> Iterator[list[T]]:
 def _accept(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
     if not tracing.is_near():
         return _accept_traced(store, tasks, connection)
-    with tracing.submitting(tasks) as traced:
+    with tracing.trace_submit(tasks) as traced:
         return _accept_traced(store, traced, connection)
 
 
@@ -270,7 +270,7 @@ def _accept_traced(store: Store, tasks: Sequence[NewTask], connection: object) -
     return store.submit_on(connection, tasks)
 
 
-def _tell(error: Exception, news: str) -> None:
+def _add_to_error(error: Exception, news: str) -> None:
     """Add to what the error says, leaving its kind as it is."""
     if isinstance(error, StayerError):
         error.args = (f"{str(error).replace(UNCHANGED, '')} ({news})",)

@@ -20,6 +20,10 @@ _BUILT_IN = {
     "rediss+cluster": "stayer.stores.redis_cluster",
     "unix": "stayer.stores.redis",
 }
+_DRIVERS = {
+    "redis": ("redis", "hiredis"),
+}
+"""Extra → the packages that it brings, without which its stores can't be imported."""
 _SERVERS = ("http", "https")
 _GROUP = "stayer.stores"
 
@@ -51,14 +55,18 @@ def open_store(url: str, clock: Clock | None = None, token: str | None = None) -
 
 
 def _built_in(scheme: str) -> ModuleType:
+    """Import the store of a scheme. Raises BadConfig, naming the extra, if a driver is missing."""
     try:
         return import_module(_BUILT_IN[scheme])
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "redis":
-            raise
-        raise BadConfig(
-            f"store {scheme}:… needs the package redis: pip install '.[redis]' in a checkout"
-        ) from None
+        package = (error.name or "").partition(".")[0]
+        for extra, packages in _DRIVERS.items():
+            if package in packages:
+                raise BadConfig(
+                    f"store {scheme}:… needs the package {package}: pip install '.[{extra}]' in a "
+                    "checkout"
+                ) from None
+        raise
 
 
 def _from_entry_point(scheme: str, url: str, clock: Clock | None) -> Store:

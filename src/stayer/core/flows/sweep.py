@@ -19,7 +19,7 @@ from stayer.core.errors import BadInput
 from stayer.core.fault_text import fault_line
 from stayer.core.flows.model import FlowInfo, NewFlow, check_tasks, part_of
 from stayer.core.flows.plan import PartPlan, lay_out
-from stayer.core.limits import shown
+from stayer.core.limits import quote
 from stayer.core.model import FINISHED, JSON, NewTask, State, Task, Value
 from stayer.core.units import rfc3339
 
@@ -88,7 +88,7 @@ def plan_sweep(
     """
     for key, values in grid.items():
         if not isinstance(key, str) or not key:
-            raise BadInput(f"parameter {shown(key)}: give it a name")
+            raise BadInput(f"parameter {quote(key)}: give it a name")
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise BadInput(f"parameter {key}: give a list of at least one value")
     if not grid:

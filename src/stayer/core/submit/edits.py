@@ -16,7 +16,7 @@ from stayer.core import codec, units
 from stayer.core.errors import BadInput
 from stayer.core.fields import EDITABLE, SUBMISSION, Field
 from stayer.core.lifecycle import Edit
-from stayer.core.limits import shown
+from stayer.core.limits import quote
 from stayer.core.model import JSON, NewTask, Policy, Task, Value
 from stayer.core.submit import checks
 from stayer.core.submit.json import parse_submission
@@ -85,7 +85,7 @@ def _refuse_unknown(names: Mapping[str, object], what: str) -> None:
     for name in names:
         if name not in SUBMISSION:
             raise BadInput(
-                f"{what}: no field is called {shown(name)}: allowed are {', '.join(SUBMISSION)}"
+                f"{what}: no field is called {quote(name)}: allowed are {', '.join(SUBMISSION)}"
             )
 
 

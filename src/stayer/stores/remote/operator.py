@@ -46,7 +46,7 @@ class RemoteOperator:
         mine = {} if owner is None else {"owner": owner}
         wanted = Edits(fields={**mine, **edits.fields}, parameters=edits.parameters)
         shown = self._ask("POST", path_of("tasks", id, "clone"), body=written(wanted))
-        return records.submitted(shown)
+        return records.read_submitted(shown)
 
     def hold(self, id: str) -> Task:
         return self._verb(id, "hold")
