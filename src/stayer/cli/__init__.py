@@ -27,7 +27,7 @@ TASKS, RUNNING, STORE = "Tasks", "Running them", "Queues, workers and the store"
 VERBS = {
     "add": Verb(TASKS, "Submit a task, or many from a file, and print the id."),
     "run": Verb(TASKS, "Submit a command, show what it prints, and end as it ends."),
-    "ls": Verb(TASKS, "List tasks, newest first."),
+    "ls": Verb(TASKS, "List tasks: what runs first, then the newest."),
     "top": Verb(TASKS, "Watch what runs, and the queues and workers."),
     "show": Verb(TASKS, "Show all there is to know about a task."),
     "explain": Verb(
@@ -66,7 +66,7 @@ VERBS = {
     "drain": Verb(RUNNING, "Let workers finish what they run, and take no more tasks."),
     "serve": Verb(RUNNING, "Serve the HTTP API and the web page, and print a login link."),
     "cron": Verb(STORE, "Submit tasks on a schedule."),
-    "queues": Verb(STORE, "List queues; drop one, set its limits, hooks or what it keeps."),
+    "queues": Verb(STORE, "List queues; remove one, set its limits, hooks or what it keeps."),
     "stats": Verb(
         STORE,
         "Show what the queues did: how deep they were, what was submitted and what ended.",
@@ -75,13 +75,31 @@ VERBS = {
         STORE,
         "List notices to hooks; deliver them again, or test a hook.",
     ),
-    "workers": Verb(STORE, "List workers; drop a stale one."),
+    "workers": Verb(STORE, "List workers; remove a stale one."),
     "token": Verb(STORE, "Make and remove tokens, login links and sessions for HTTP."),
     "init": Verb(STORE, "Create the store, if it does not exist."),
     "config": Verb(STORE, "Show each setting and where it comes from."),
     "doctor": Verb(STORE, "Check that all is well, and say what to do if not."),
     "completion": Verb(STORE, "Print the script that completes words in a shell."),
 }
+
+
+HABITS = {
+    "copy": "clone",
+    "kill": "cancel",
+    "list": "ls",
+    "logs": "log",
+    "ps": "ls",
+    "remove": "delete",
+    "rm": "delete",
+    "schedules": "cron",
+    "flows": "flow",
+    "sweeps": "sweep",
+    "queue": "queues",
+    "submit": "add",
+    "tokens": "token",
+}
+"""Words of other tools, and what they mean here. They are not listed."""
 
 
 def main() -> NoReturn:

@@ -11,6 +11,8 @@ task_id_argument = argument(
     "id", metavar="ID", shell_complete=complete_task, help="Its id, or the beginning of it."
 )
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print what was done, as JSON.")
+
 grace_option = click.option(
     "--grace",
     type=DURATION,

@@ -7,7 +7,7 @@ from itertools import islice
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
-from stayer.cli.common_options import from_start_option, grace_option, timeout_option
+from stayer.cli.common_options import from_start_option, grace_option, json_option, timeout_option
 from stayer.cli.confirm import confirm
 from stayer.cli.exit_codes import BY_FINAL_STATE, TIMED_OUT
 from stayer.cli.output import (
@@ -17,6 +17,7 @@ from stayer.cli.output import (
     print_json,
     print_json_array,
     print_line,
+    print_outcome,
     stdin,
 )
 from stayer.cli.param_types import complete_flow
@@ -160,23 +161,27 @@ def wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
 @ID
 @grace_option
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+@json_option
 @click.pass_obj
-def cancel(given: Given, id: str, grace: float | None, yes: bool) -> int:
+def cancel(given: Given, id: str, grace: float | None, yes: bool, as_json: bool) -> int:
     """Cancel all tasks of a flow that have not ended; running ones are asked to stop."""
     store = given.store()
     found = flow_control.get(store, flow_control.resolve(store, id, to_change=True))
     left = sum(number for state, number in found.totals.items() if state not in FINISHED)
     if left and not confirm(f"Cancel {plural(left)} of flow {found.id}?", yes):
         return 1
-    print_line(f"{found.id} cancelled: {plural(operator_of(store).cancel_flow(found.id, grace))}")
+    number = operator_of(store).cancel_flow(found.id, grace)
+    text = f"{found.id} cancelled: {plural(number)}"
+    print_outcome(text, {"id": found.id, "tasks": number}, as_json)
     return 0
 
 
 @flow.command()
 @ID
 @from_start_option
+@json_option
 @click.pass_obj
-def retry(given: Given, id: str, from_start: bool) -> None:
+def retry(given: Given, id: str, from_start: bool, as_json: bool) -> None:
     """Let a flow go on from where it failed.
 
     What failed or was cancelled is run again, each after what it runs after, and from its last
@@ -185,7 +190,8 @@ def retry(given: Given, id: str, from_start: bool) -> None:
     store = given.store()
     full = flow_control.resolve(store, id, to_change=True)
     number = operator_of(store).retry_flow(full, from_start=from_start)
-    print_line(f"{full} goes on: {plural(number)} to run again")
+    text = f"{full} goes on: {plural(number)} to run again"
+    print_outcome(text, {"id": full, "tasks": number}, as_json)
 
 
 def _wait(

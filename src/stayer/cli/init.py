@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import print_line
+from stayer.cli.common_options import json_option
+from stayer.cli.output import print_outcome
 
 
 @command()
-def init(given: Given) -> None:
+@json_option
+def init(given: Given, as_json: bool) -> None:
     """Create the store, if it does not exist.
 
     `add`, `run`, `worker` and `up` do this by themselves; here it says where it is.
@@ -17,4 +19,5 @@ def init(given: Given) -> None:
     store = given.unopened_store()
     new = store.path is not None and not os.path.exists(store.path)
     store = given.store(make=True)
-    print_line(f"{store.url} {'is made' if new else 'is ready'}")
+    text = f"{store.url} {'is made' if new else 'is ready'}"
+    print_outcome(text, {"store": store.url, "new": new}, as_json)

@@ -36,9 +36,9 @@ class SweepGroup(Group):
     """A group whose `submit` may be left out: `stayer sweep -p lr=1,2 -- CMD`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        own = (*self.commands, "-h", "--help", "--store", "--config", "--no-color")
-        if args and args[0] not in own:
-            args = ["submit", *args]
+        if any(word == "--" or word.startswith(("-p", "--param")) for word in args):
+            known = args[0] in self.commands or self.get_command(ctx, args[0]) is not None
+            args = args if known else ["submit", *args]
         return super().parse_args(ctx, args)
 
 

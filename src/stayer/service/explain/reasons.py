@@ -295,7 +295,7 @@ def _worker_silent(look: Look) -> Reason | None:
         return Reason(
             "worker-keeps",
             f"{silent}, and keeps its tasks: once you know that machine to be gone, "
-            f"`stayer workers drop {worker.id}`",
+            f"`stayer workers rm {worker.id}`",
         )
     left = worker.lease - silence
     still = f"in {format_duration(math.ceil(left))} " if left > 0 else ""
