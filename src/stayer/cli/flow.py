@@ -7,7 +7,13 @@ from itertools import islice
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
-from stayer.cli.common_options import from_start_option, grace_option, json_option, timeout_option
+from stayer.cli.common_options import (
+    from_start_option,
+    grace_option,
+    json_option,
+    limit_option,
+    timeout_option,
+)
 from stayer.cli.confirm import confirm
 from stayer.cli.exit_codes import BY_FINAL_STATE, TIMED_OUT
 from stayer.cli.output import (
@@ -21,7 +27,7 @@ from stayer.cli.output import (
     stdin,
 )
 from stayer.cli.param_types import complete_flow
-from stayer.cli.submit import working_directory
+from stayer.cli.submit import is_remote, working_directory
 from stayer.core.errors import BadInput
 from stayer.core.flows import model
 from stayer.core.flows.json import parse_flow
@@ -59,7 +65,8 @@ def flow() -> None:
 def submit(given: Given, file: str, waits: bool, as_json: bool) -> int:
     """Submit the flow that a JSON file describes, all of it or nothing, and print its id.
 
-    Commands run in this directory unless the file says where. The same id again is no error: what
+    Commands run in this directory unless the file says where; through a server, where their worker
+    was started. The same id again is no error: what
     is there stays as it is.
     """
     config = given.config()
@@ -70,7 +77,7 @@ def submit(given: Given, file: str, waits: bool, as_json: bool) -> int:
         queue=config.queue,
         owner=config.owner,
         retries=config.retries,
-        cwd=working_directory(None),
+        cwd=None if is_remote(given) else working_directory(None),
     )
     store = given.store(make=True)
     found, fresh = flow_control.submit(store, new, tasks)
@@ -84,14 +91,7 @@ def submit(given: Given, file: str, waits: bool, as_json: bool) -> int:
 
 
 @flow.command(name="ls")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(min=0),
-    default=DEFAULT_LIMIT,
-    metavar="N",
-    help=f"How many at most; 0 for all. Default: {DEFAULT_LIMIT}.",
-)
+@limit_option(DEFAULT_LIMIT)
 @click.option("--json", "as_json", is_flag=True, help="Print an array of flows, as JSON.")
 @click.pass_obj
 def ls_(given: Given, limit: int, as_json: bool) -> None:

@@ -9,6 +9,7 @@ import rich_click as click
 from msgspec.structs import replace
 
 from stayer.cli.command import FILTER, Given, command
+from stayer.cli.common_options import limit_option
 from stayer.cli.output import (
     note,
     note_unreachable,
@@ -32,14 +33,7 @@ DEFAULT_LIMIT = 50
 @command()
 @filter_options
 @click.option("--held", is_flag=True, help="Held, waiting to be released.", panel=FILTER)
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(min=0),
-    default=DEFAULT_LIMIT,
-    metavar="N",
-    help=f"How many at most; 0 for all. Default: {DEFAULT_LIMIT}.",
-)
+@limit_option(DEFAULT_LIMIT)
 @click.option(
     "-w", "--watch", is_flag=True, help="Keep running, and draw again when something changes."
 )

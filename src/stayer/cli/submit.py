@@ -72,7 +72,7 @@ def option_name(field: Field) -> str:
 
 def _option(field: Field, without_default: bool = False) -> Callable[[Any], Any]:
     """The option by which a field is said."""
-    more: dict[str, Any] = {"panel": _PANEL_OF[field.name]}
+    more: dict[str, Any] = {"panel": _PANEL_OF.get(field.name, WHAT)}
     help = field.row.help
     if help is not None and without_default:
         help = re.sub(r" Default: [^.]*\.$", "", help)

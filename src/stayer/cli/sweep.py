@@ -9,6 +9,7 @@ from typing import Any
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
+from stayer.cli.common_options import limit_option
 from stayer.cli.edits import CommandWithWords
 from stayer.cli.output import (
     note,
@@ -186,14 +187,7 @@ def show(
 
 
 @sweep.command(name="ls")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(min=0),
-    default=DEFAULT_LIMIT,
-    metavar="N",
-    help=f"How many at most; 0 for all. Default: {DEFAULT_LIMIT}.",
-)
+@limit_option(DEFAULT_LIMIT)
 @click.option("--json", "as_json", is_flag=True, help="Print an array of sweeps, as JSON.")
 @click.pass_obj
 def ls_(given: Given, limit: int, as_json: bool) -> None:

@@ -145,7 +145,8 @@ _ROWS: dict[Setter, dict[str, Row]] = {
         "cwd": Row(
             "where its command runs",
             23,
-            "Where the command is to run. Default: here.",
+            "Where the command is to run. Default: here; through a server, where its worker was "
+            "started.",
             metavar="DIR",
             most=Most(PATH),
         ),
