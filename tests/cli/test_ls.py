@@ -131,7 +131,7 @@ def test_generated_ids_are_short_but_name_one_task_only() -> None:
 
 
 def test_a_short_id_names_its_task_everywhere(stayer: Here, store: Store) -> None:
-    id = stayer("add").lines[0]
+    id = stayer("add", "--name", "f").lines[0]
 
     listed = stayer("ls").lines[1].split()[0]
 

@@ -387,7 +387,10 @@ def _nearest(cwd: Path) -> Path | None:
     """The file of this folder, or of the nearest one above that has one: a command in a subfolder
     of a project means the project's store. A parent that can't be looked into has none.
     """
-    folder = cwd.absolute()
+    try:
+        folder = cwd.absolute()
+    except OSError:  # this directory is gone
+        return None
     for each in (folder, *folder.parents):
         if os.path.isfile(each / FILE):
             return each / FILE
