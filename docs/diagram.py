@@ -74,6 +74,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("scheduled", "waiting"): Route(((95, 338), (95, 182)), (95, 230)),
     ("pending", "waiting"): Route(((230, 258), (165, 258), (165, 182)), (197, 258)),
     ("scheduled", "pending"): Route(((185, 350), (262, 350), (262, 288)), (262, 320)),
+    ("pending", "scheduled"): Route(((340, 288), (340, 402), (165, 402), (165, 382)), (265, 402)),
     ("pending", "reserved"): Route(((360, 246), (620, 246)), (486, 246)),
     ("reserved", "started"): Route(((675, 268), (675, 318)), (675, 292)),
     ("running", "complete"): Route(((770, 160), (965, 160)), (855, 160)),

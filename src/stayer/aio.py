@@ -11,19 +11,23 @@ import contextvars
 import functools
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, Unpack
+
+from msgspec import UNSET, UnsetType
 
 from stayer import client as sync
 from stayer.client.flow import Plan
 from stayer.client.handle import TaskView
-from stayer.client.values import Duration, seconds
+from stayer.client.submit import Options
+from stayer.client.values import Duration, Storable, seconds
 from stayer.core.errors import BadInput, Refused, StayerError, StoreUnreachable
 from stayer.core.flows.model import FlowInfo
-from stayer.core.model import State, Task, Value
+from stayer.core.flows.sweep import Run
+from stayer.core.model import JSON, State, Task, Value
 
 __all__ = ["Client", "FlowHandle", "Listener", "Processor", "Queue", "TaskHandle"]
 
@@ -204,12 +208,58 @@ class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
         await asyncio.to_thread(self.sync.cancel, grace)
         return self
 
-    async def retry(self, *, from_start: bool = False, now: bool = False) -> Self:
+    async def retry(
+        self,
+        *,
+        from_start: bool = False,
+        now: bool = False,
+        parameters: Storable | UnsetType = UNSET,
+        set_parameters: Mapping[str, JSON] | None = None,
+        **options: Unpack[Options],
+    ) -> Self:
         """Run it again, now that it has ended: from its last checkpoint, or from the start. One
-        that was cancelled before its eta waits for that, unless it is to run `now`.
+        that was cancelled before its eta waits for that, unless it is to run `now`. The rest
+        changes what it does from now on, as in `edit`.
         """
-        await asyncio.to_thread(self.sync.retry, from_start=from_start, now=now)
+        await asyncio.to_thread(
+            lambda: self.sync.retry(
+                from_start=from_start, now=now, parameters=parameters,
+                set_parameters=set_parameters, **options,
+            )
+        )  # fmt: skip
         return self
+
+    async def edit(
+        self,
+        *,
+        parameters: Storable | UnsetType = UNSET,
+        set_parameters: Mapping[str, JSON] | None = None,
+        **options: Unpack[Options],
+    ) -> Self:
+        """Change what it is to do while it waits."""
+        await asyncio.to_thread(
+            lambda: self.sync.edit(parameters=parameters, set_parameters=set_parameters, **options)
+        )
+        return self
+
+    async def clone(
+        self,
+        *,
+        id: str | None = None,
+        queue: str | None = None,
+        parameters: Storable | UnsetType = UNSET,
+        set_parameters: Mapping[str, JSON] | None = None,
+        **options: Unpack[Options],
+    ) -> Self:
+        """Submit a task like it, with changes, and get that."""
+        return type(self)(
+            await asyncio.to_thread(
+                lambda: self.sync.clone(
+                    id=id, queue=queue, parameters=parameters, set_parameters=set_parameters,
+                    **options,
+                )
+            )
+        )  # fmt: skip
 
     async def hold(self) -> Self:
         """Keep it from being taken until it is released."""
@@ -278,6 +328,10 @@ class FlowHandle(_Facade[sync.FlowHandle]):
         """
         await asyncio.to_thread(self.sync.retry, from_start=from_start)
         return self
+
+    async def compare(self, part: str | None = None) -> list[Run]:
+        """List the runs of a sweep, or of a map of a flow."""
+        return await asyncio.to_thread(self.sync.compare, part)
 
     async def task(self, part: str, place: int | None = None) -> TaskHandle[Value]:
         """Get the task of a part, or at a place of a map."""
@@ -435,6 +489,27 @@ class Client(_Facade[sync.Client]):
     async def submit(self, flow: Plan) -> FlowHandle:
         """Submit a flow: all of it, or nothing."""
         return FlowHandle(await asyncio.to_thread(lambda: self.sync.submit(flow)))
+
+    async def sweep(
+        self,
+        grid: Mapping[str, Iterable[JSON]],
+        *,
+        queue: str,
+        parameters: Mapping[str, JSON] | None = None,
+        throttle: int | None = None,
+        id: str | None = None,
+        title: str | None = None,
+        **options: Unpack[Options],
+    ) -> FlowHandle:
+        """Submit a task for each combination of the values in the grid."""
+        return FlowHandle(
+            await asyncio.to_thread(
+                lambda: self.sync.sweep(
+                    grid, queue=queue, parameters=parameters, throttle=throttle, id=id,
+                    title=title, **options,
+                )
+            )
+        )  # fmt: skip
 
     async def get_flow(self, id: str) -> FlowHandle:
         """Get the flow with this id; UnknownFlow if there is none."""

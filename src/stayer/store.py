@@ -56,6 +56,7 @@ from stayer.core.model import (
 from stayer.core.move.records import Batch, Record, Seal, Stage
 from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedules.model import Firing, Schedule
+from stayer.core.submit.edits import Edits
 
 REMEMBERED = 30 * 86400.0
 """How long the id of a purged task is refused, in seconds."""
@@ -109,8 +110,21 @@ class Operator(Protocol):
     def cancel(self, id: str, grace: float | None = None) -> Task:
         """Cancel a task: at once if it waits, else by asking its worker."""
 
-    def retry(self, id: str, *, from_start: bool = False, now: bool = False) -> Task:
-        """Run a finished task again."""
+    def retry(
+        self,
+        id: str,
+        *,
+        from_start: bool = False,
+        now: bool = False,
+        edits: Edits | None = None,
+    ) -> Task:
+        """Run a finished task again, perhaps with changes."""
+
+    def edit(self, id: str, edits: Edits) -> Task:
+        """Change what a task that waits is to do."""
+
+    def clone(self, id: str, edits: Edits, *, owner: str | None = None) -> Submitted:
+        """Submit a task like this one, with changes."""
 
     def hold(self, id: str) -> Task:
         """Keep a task from being taken until it is released."""

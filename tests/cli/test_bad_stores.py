@@ -23,7 +23,7 @@ from tests.cli.running import Apart, Here, Outcome
 from tests.contract.builders import fill
 
 COMMANDS = {
-    "add": ["add"],
+    "add": ["add", "--name", "f"],
     "run": ["run", "--detach", "true"],
     "ls": ["ls"],
     "log": ["log", "t"],
@@ -33,6 +33,9 @@ COMMANDS = {
     "wait": ["wait", "t"],
     "cancel": ["cancel", "t"],
     "retry": ["retry", "t"],
+    "clone": ["clone", "t"],
+    "edit": ["edit", "t", "--priority", "1"],
+    "sweep": ["sweep", "ls"],
     "hold": ["hold", "-q", "q", "--yes"],
     "release": ["release", "t"],
     "delete": ["delete", "t"],
@@ -117,7 +120,9 @@ def test_a_database_of_somebody_else_is_left_alone(stayer: Here, tmp_path: Path)
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize("arguments", [["add"], ["pause", "-q", "q"], ["purge", "--older", "1d"]])
+@pytest.mark.parametrize(
+    "arguments", [["add", "--name", "f"], ["pause", "-q", "q"], ["purge", "--older", "1d"]]
+)
 def test_a_store_that_somebody_keeps_locked(
     stayer: Here,
     store: Store,
@@ -150,7 +155,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
-@pytest.mark.parametrize("arguments", [["add"], ["ls"], ["init"], ["pause", "-q", "q"]])
+@pytest.mark.parametrize(
+    "arguments", [["add", "--name", "f"], ["ls"], ["init"], ["pause", "-q", "q"]]
+)
 def test_a_file_that_may_not_be_written(
     apart: Apart, store: Store, tmp_path: Path, arguments: list[str]
 ) -> None:
@@ -259,7 +266,7 @@ def test_a_slip_in_the_name_makes_no_new_store(stayer: Here, tmp_path: Path) -> 
     slip = tmp_path / "tyop.db"
     stayer("ls", "--store", f"sqlite:///{slip}").refuses("there is no store", "stayer init")
     assert not slip.exists()
-    stayer("add", "--store", f"sqlite:///{slip}").works()
+    stayer("add", "--name", "f", "--store", f"sqlite:///{slip}").works()
     stayer("ls", "--store", f"sqlite:///{slip}").works()
 
 
@@ -286,7 +293,7 @@ def test_a_store_whose_package_is_missing_says_what_to_install(
      "sqlite:///:memory:?synchronous=full"],
 )  # fmt: skip
 def test_a_store_in_memory_is_refused(stayer: Here, folder: Path, url: str) -> None:
-    stayer("--store", url, "add").refuses("sqlite:///")
+    stayer("--store", url, "add", "--name", "f").refuses("sqlite:///")
     assert not list(folder.iterdir())
     if url.lower().startswith("sqlite:///:memory:"):
         stayer("--store", url, "ls").refuses("there is no store in memory", "the path of a file")

@@ -119,7 +119,7 @@ def test_a_stale_worker_is_a_warning(stayer: Here, store: Store, tmp_path: Path)
 
     assert found["status"] == "warn"
     assert "gone" in found["message"]
-    assert "workers drop" in found["todo"]
+    assert "workers rm" in found["todo"]
 
 
 @pytest.mark.parametrize(("free", "status"), [(2e9, "ok"), (5e8, "warn"), (1e6, "fail")])

@@ -188,7 +188,7 @@ def test_a_file_here_that_others_may_write_is_passed_over_and_named(
     file.write_text('queue = "theirs"\n')
     file.chmod(0o666)
 
-    done = stayer("add").works(note=f"not read: {file}: every user may write it")
+    done = stayer("add", "--name", "f").works(note=f"not read: {file}: every user may write it")
     assert done.err.count("\n") == 1
     assert get(store, done.out.strip()).queue == "default"
     assert "not read" in stayer("config", "--json").err

@@ -100,18 +100,18 @@ def test_the_table_says_what_there_is_to_say(stayer: Here, store: Store, worker:
     progress = Progress(done=2, total=5, message="epoch 2", remaining=7200)
     beat(store, worker, 2, Report(id="halfway", attempt=halfway.attempt, progress=progress))
     apply(store, started(store, id="broken"), Fail(Fault("ValueError", "no such file")))
-    apply(store, started(store, id="fine", name="f"), Done())
+    apply(store, started(store, id="fine", name="f"), Done({"loss": 0.25}))
     submit(store, new("later", delay=7260), new("kept", held=True, queue="other"))
 
     # When they are listed
     rows = {line.split()[0]: line.split() for line in stayer("ls").works().lines}
 
     # Then each row has its news
-    assert rows["ID"][:5] == ["ID", "STATE", "QUEUE", "KIND", "PROGRESS"]
-    assert rows["halfway"][1:9] == ["started", "q", "train", "40%", "2h", "00m", "left", "epoch"]
+    assert rows["ID"][:6] == ["ID", "STATE", "QUEUE", "KIND", "ARGUMENTS", "PROGRESS"]
+    assert rows["halfway"][1:8] == ["started", "q", "train", "--fast", "40%", "2h", "00m"]
     assert rows["halfway"][-2:] == ["1", "node-of-w"]
     assert rows["broken"][1:7] == ["failed", "q", "ValueError:", "no", "such", "file"]
-    assert rows["fine"][1:4] == ["complete", "q", "f"]
+    assert rows["fine"][1:5] == ["complete", "q", "f", "loss=0.25"]
     assert rows["later"][1:4] == ["scheduled", "q", "in"]
     assert rows["kept"][1:4] == ["pending", "held", "other"]
 
@@ -131,7 +131,7 @@ def test_generated_ids_are_short_but_name_one_task_only() -> None:
 
 
 def test_a_short_id_names_its_task_everywhere(stayer: Here, store: Store) -> None:
-    id = stayer("add").lines[0]
+    id = stayer("add", "--name", "f").lines[0]
 
     listed = stayer("ls").lines[1].split()[0]
 

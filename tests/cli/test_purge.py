@@ -75,7 +75,7 @@ def test_delete_forgets_finished_tasks_only(stayer: Here, store: Store) -> None:
         (["purge", "--older", "long"], ["--older", "not a duration"]),
         (["purge", "--older", "-7d"], ["-7d"]),
         (["purge", "--older", "7d", "--state", "pending"], ["'pending'", "complete"]),
-        (["delete"], ["missing argument", "ID"]),
+        (["delete"], ["give the ids of tasks, or a filter"]),
     ],
 )
 def test_bad_input_is_one_line_and_forgets_nothing(

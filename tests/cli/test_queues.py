@@ -127,23 +127,23 @@ def test_drop_deletes_a_queue_whose_tasks_have_ended(
 ) -> None:
     apply(store, started(store), Done())
 
-    assert stayer("queues", "drop", "q", "--yes").works().out == "q dropped with 1 task\n"
+    assert stayer("queues", "rm", "q", "--yes").works().out == "q removed with 1 task\n"
     assert store.queues() == []
 
 
 def test_drop_deletes_unfinished_tasks_by_force(stayer: Here, store: Store) -> None:
     fill(store, 1200)
 
-    done = stayer("queues", "drop", "q", "--yes", "--force").works()
+    done = stayer("queues", "rm", "q", "--yes", "--force").works()
 
-    assert done.out == "q dropped with 1,200 tasks\n"
+    assert done.out == "q removed with 1,200 tasks\n"
     assert store.queues() == []
 
 
 def test_drop_refuses_while_a_task_runs(stayer: Here, store: Store, worker: str) -> None:
     started(store)
 
-    stayer("queues", "drop", "q", "--yes", "--force").refuses("running")
+    stayer("queues", "rm", "q", "--yes", "--force").refuses("running")
 
 
 def test_the_file_limits_queues_when_a_worker_starts(tmp_path: Path, store: Store) -> None:

@@ -81,7 +81,7 @@ def test_what_does_not_run_can_be_asked_nothing(stayer: Here, arguments: list[st
 
 @pytest.mark.usefixtures("tasks")
 def test_pause_wants_tasks_or_queues_not_both(stayer: Here, store: Store) -> None:
-    stayer("pause", "started", "-q", "q").refuses("either ids of tasks or -q QUEUE")
+    stayer("pause", "started", "-q", "q").refuses("either ids or a filter such as -q QUEUE")
     stayer("pause").refuses("ids", "-q QUEUE")
 
     assert orders(store, "started") == []

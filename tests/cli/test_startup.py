@@ -59,7 +59,7 @@ def test_the_version_imports_almost_nothing(apart: Apart) -> None:
         ["ls", "--jsonl"],
         ["ls", "--ids"],
         ["show", "task", "--json"],
-        ["add"],
+        ["add", "--name", "f"],
         ["add", "--json"],
         ["hold", "task"],
         ["queues", "--json"],

@@ -97,10 +97,10 @@ def test_control_c_is_no_yes(apart: Apart, store: Store) -> None:
 def test_dropping_a_queue_asks(apart: Apart, store: Store) -> None:
     fill(store, 2)
 
-    with Terminal(apart, "queues", "drop", "q", "--force") as terminal:
+    with Terminal(apart, "queues", "rm", "q", "--force") as terminal:
         terminal.until("Delete queue q with 2 tasks? [y/N]")
         terminal.type("y\n")
-        terminal.until("q dropped with 2 tasks")
+        terminal.until("q removed with 2 tasks")
         assert terminal.end() == 0
     assert store.queues() == []
 

@@ -17,7 +17,7 @@ def kept(environment: dict[str, str]) -> Access:
 
 def test_a_token_is_printed_once_and_kept_hashed(stayer: Here, environment: dict[str, str]) -> None:
     access = kept(environment)
-    made = stayer("token", "add", "ann", "--role", "submit").works(f"kept in {access.path}")
+    made = stayer("token", "add", "ann", "--role", "submit").works(f"saved to {access.path}")
     secret = made.out.strip()
     found = access.find(secret)
     assert found is not None
@@ -42,12 +42,12 @@ def test_bad_tokens_are_refused(stayer: Here) -> None:
 
 def test_tokens_are_beside_the_file_of_settings(stayer: Here, folder: Path) -> None:
     (folder / "stayer.toml").write_text('[serve]\nport = 9000\nhost_names = ["tasks.here"]\n')
-    stayer("token", "add", "ann", "--role", "read").works("kept in")
+    stayer("token", "add", "ann", "--role", "read").works("saved to")
     assert (folder / "stayer.access.json").exists()
-    link = stayer("token", "link", "--role", "read").works("kept in").out.strip()
+    link = stayer("token", "link", "--role", "read").works("saved to").out.strip()
     assert link.startswith("http://tasks.here:9000/login#code=")
     assert Access(folder / "stayer.access.json").take_code(link.rpartition("=")[2]) == "read"
-    other = stayer("token", "link", "--url", "https://x.org/stayer/").works("kept in").out
+    other = stayer("token", "link", "--url", "https://x.org/stayer/").works("saved to").out
     assert other.startswith("https://x.org/stayer/login#code=")
 
 

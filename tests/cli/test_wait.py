@@ -76,7 +76,7 @@ def test_an_unknown_id_is_said_and_the_others_are_waited_for(stayer: Here) -> No
 
 
 def test_bad_input_is_one_line(stayer: Here) -> None:
-    stayer("wait").refuses("missing argument", "ID")
+    stayer("wait").refuses("give the ids of tasks, or a filter")
     stayer("wait", "good", "--timeout", "later").refuses("--timeout", "not a duration")
     stayer("wait", "good", "--timeout", "-1").refuses("-1")
 

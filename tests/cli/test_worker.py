@@ -332,7 +332,7 @@ def test_the_log_tells_what_became_of_each_task(fleet: Site) -> None:
     fleet.submit("long", "sleep", "1000")
 
     for line in ("task long (sleep) started, pid ", "task fine (true) is complete after ",
-                 "task bad (sh -c exit 7) failed after ", "(error, ExitCode: exit code 7",
+                 "task bad (sh -c exit 7) failed after ", "(error, exit code 7",
                  "task again (false) ended after ", ": the next try is due in "):  # fmt: skip
         until(partial(_has, log, line), f"for {line!r} in the log")
     process.send_signal(signal.SIGTERM)

@@ -60,9 +60,9 @@ def test_dropping_a_stale_worker_returns_its_tasks(
     task = started(store, "gone")
     make_stale(tmp_path, "gone")
 
-    done = stayer("workers", "drop", "gone", "gone").works()
+    done = stayer("workers", "rm", "gone", "gone").works()
 
-    assert done.out == "gone dropped, 1 task returned\n"
+    assert done.out == "gone removed, 1 task returned\n"
     assert get(store, task.id).state == "pending"
     assert store.workers() == []
 
@@ -71,7 +71,7 @@ def test_a_worker_that_lives_is_not_dropped(stayer: Here, store: Store) -> None:
     register(store, "alive")
     task = started(store, "alive")
 
-    stayer("workers", "drop", "alive").refuses("alive")
+    stayer("workers", "rm", "alive").refuses("alive")
 
     assert get(store, task.id).state == "started"
 
@@ -80,8 +80,8 @@ def test_an_unknown_worker_is_one_line(stayer: Here, store: Store, tmp_path: Pat
     register(store, "gone")
     make_stale(tmp_path, "gone")
 
-    done = stayer("workers", "drop", "nope", "gone")
+    done = stayer("workers", "rm", "nope", "gone")
 
-    assert (done.code, done.lines) == (2, ["gone dropped, 0 tasks returned"])
+    assert (done.code, done.lines) == (2, ["gone removed, 0 tasks returned"])
     assert "nope" in done.err
-    stayer("workers", "drop").refuses("workers drop --help")
+    stayer("workers", "rm").refuses("workers rm --help")

@@ -214,6 +214,8 @@ class Plain:
             fields[effect.moment] = self._moment_of(task, change)
         if change.result is not UNSET:
             fields["result"] = change.result
+        if change.parameters is not UNSET:
+            fields["parameters"] = change.parameters
         return replace(task, **fields)
 
     def _moment_of(self, task: Task, change: Change) -> float:

@@ -15,6 +15,7 @@ from stayer.core.lifecycle import (
     Cancel,
     Done,
     Due,
+    Edit,
     Expire,
     Fail,
     Happening,
@@ -80,7 +81,15 @@ HAPPENINGS: tuple[Happening, ...] = (
     Ask("signal", {"signal": 10}),
     Note("adopted", "by another"),
     Set(priority=1, policy=Policy(retries=9), notify=("ended:http://127.0.0.1:1/",)),
+    Edit(
+        sets={"command": ("cat",), "name": None, "tags": ("a", "b"), "env": {"A": "1"}, "cwd": "/"},
+        parameters={"n": 2},
+        note="all of it",
+    ),
+    Edit(sets={"eta": 1_800_000_000.0}, is_early=True, note="eta"),
+    Edit(sets={"tags": (), "eta": None, "start_before": None}, parameters=None, note="less"),
     Retry(),
+    Retry(edit=Edit(sets={"name": "f", "command": None}, parameters=b"raw", note="other")),
     Retry(waits=("up",)),
     Retry(from_start=True),
     WaitAgain(("up",)),
@@ -134,6 +143,8 @@ def as_decided(task: Task, change: Change, now: float) -> Task:
         becomes[effect.moment] = now - change.ago
     if change.result is not UNSET:
         becomes["result"] = change.result
+    if change.parameters is not UNSET:
+        becomes["parameters"] = change.parameters
     return replace(task, **becomes)
 
 

@@ -15,7 +15,7 @@ NUMBERS = (
     "finished_at started_at pid priority held eta tags command cwd env policy failures "
     "interruptions losses last_order error progress orders returned_from paused usage start_before "
     "flow flow_part upstreams dependents key unique unique_while unique_for notify checkpoint_at "
-    "near_node near_until fingerprint"
+    "near_node near_until fingerprint cloned_from"
 )
 
 
@@ -59,7 +59,7 @@ def test_a_field_without_a_row_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     ("name", "row", "said"),
     [
         ("nothing", Row("a field that no class has"), "no class .* has a field nothing"),
-        ("retries", Row("a field of the policy", 50), "retries is stored by number"),
+        ("retries", Row("a field of the policy", 99), "retries is stored by number"),
         ("priority", Row("a field that is stored"), "priority is stored by number"),
     ],
 )

@@ -27,7 +27,7 @@ TASKS, RUNNING, STORE = "Tasks", "Running them", "Queues, workers and the store"
 VERBS = {
     "add": Verb(TASKS, "Submit a task, or many from a file, and print the id."),
     "run": Verb(TASKS, "Submit a command, show what it prints, and end as it ends."),
-    "ls": Verb(TASKS, "List tasks, newest first."),
+    "ls": Verb(TASKS, "List tasks: what runs first, then the newest."),
     "top": Verb(TASKS, "Watch what runs, and the queues and workers."),
     "show": Verb(TASKS, "Show all there is to know about a task."),
     "explain": Verb(
@@ -37,9 +37,12 @@ VERBS = {
     "failures": Verb(TASKS, "List what failed, grouped by fault."),
     "log": Verb(TASKS, "Print what a task wrote to its output."),
     "wait": Verb(TASKS, "Wait until tasks have ended; the exit code says how."),
+    "sweep": Verb(TASKS, "Run a command or function with each combination of parameters."),
     "flow": Verb(TASKS, "Submit, list, show, wait for, cancel and retry whole flows."),
     "cancel": Verb(TASKS, "Cancel tasks; running ones are asked to stop, then killed."),
-    "retry": Verb(TASKS, "Run finished tasks again."),
+    "retry": Verb(TASKS, "Run finished tasks again, perhaps with changes."),
+    "clone": Verb(TASKS, "Submit a task again, with changes, and print the new id."),
+    "edit": Verb(TASKS, "Change tasks that wait: what they run, parameters, times, limits."),
     "hold": Verb(TASKS, "Keep tasks from being taken until they are released."),
     "release": Verb(TASKS, "Let held tasks be taken again."),
     "delete": Verb(TASKS, "Forget finished tasks."),
@@ -52,9 +55,9 @@ VERBS = {
         "Pause tasks where they are, or let no more tasks of a queue be taken.",
     ),
     "resume": Verb(RUNNING, "Resume paused tasks, or let tasks of a paused queue be taken again."),
-    "signal": Verb(RUNNING, "Send a signal to the process of a running task."),
+    "signal": Verb(RUNNING, "Send a signal to the process of running tasks."),
     "stack": Verb(RUNNING, "Show where a running Python task is: the stacks of its threads."),
-    "set": Verb(RUNNING, "Change the limits, priority or hooks of a task that has not ended."),
+    "set": Verb(RUNNING, "Change the limits, priority or hooks of tasks that have not ended."),
     "worker": Verb(
         RUNNING,
         "Take tasks and run them, each in its own process, or with --threads in a thread.",
@@ -63,7 +66,7 @@ VERBS = {
     "drain": Verb(RUNNING, "Let workers finish what they run, and take no more tasks."),
     "serve": Verb(RUNNING, "Serve the HTTP API and the web page, and print a login link."),
     "cron": Verb(STORE, "Submit tasks on a schedule."),
-    "queues": Verb(STORE, "List queues; drop one, set its limits, hooks or what it keeps."),
+    "queues": Verb(STORE, "List queues; remove one, set its limits, hooks or what it keeps."),
     "stats": Verb(
         STORE,
         "Show what the queues did: how deep they were, what was submitted and what ended.",
@@ -72,7 +75,7 @@ VERBS = {
         STORE,
         "List notices to hooks; deliver them again, or test a hook.",
     ),
-    "workers": Verb(STORE, "List workers; drop a stale one."),
+    "workers": Verb(STORE, "List workers; remove a stale one."),
     "token": Verb(STORE, "Make and remove tokens, login links and sessions for HTTP."),
     "init": Verb(STORE, "Create the store, if it does not exist."),
     "move": Verb(STORE, "Copy a whole store, with its history, to another kind of store."),
@@ -80,6 +83,24 @@ VERBS = {
     "doctor": Verb(STORE, "Check that all is well, and say what to do if not."),
     "completion": Verb(STORE, "Print the script that completes words in a shell."),
 }
+
+
+HABITS = {
+    "copy": "clone",
+    "kill": "cancel",
+    "list": "ls",
+    "logs": "log",
+    "ps": "ls",
+    "remove": "delete",
+    "rm": "delete",
+    "schedules": "cron",
+    "flows": "flow",
+    "sweeps": "sweep",
+    "queue": "queues",
+    "submit": "add",
+    "tokens": "token",
+}
+"""Words of other tools, and what they mean here. They are not listed."""
 
 
 def main() -> NoReturn:

@@ -1,4 +1,4 @@
-"""Acting on one or many tasks: what `cancel`, `retry`, `hold` and `release` have in common."""
+"""Acting on one or many tasks: what `cancel`, `retry`, `delete` and others have in common."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ class TaskVerb(NamedTuple):
     states: tuple[State, ...]
     """Which tasks a filter without --state means."""
     held: bool | None = None
+    together: bool = False
+    """Do nothing to any if one of the ids is not there: somebody may have mistyped a command."""
 
 
 class Manner(NamedTuple):
@@ -43,27 +45,36 @@ class Manner(NamedTuple):
     as_json: bool
 
 
-def acts_on_tasks(function: Decorated) -> Decorated:
+def task_options(
+    *, metavar: str | None = None, help: str | None = None
+) -> Callable[[Decorated], Decorated]:
     """Add the ids, the filter, and --dry-run, --yes and --json; the function is given `selection`
-    and `manner`.
+    and `manner`. `metavar` and `help` are for ids that come with something else.
     """
 
-    @wraps(function)
-    def gather(*arguments: Any, **values: Any) -> Any:
-        manner = Manner(**{name: values.pop(name) for name in Manner._fields})
-        return function(*arguments, manner=manner, **values)
+    def decorate(function: Decorated) -> Decorated:
+        @wraps(function)
+        def gather(*arguments: Any, **values: Any) -> Any:
+            manner = Manner(**{name: values.pop(name) for name in Manner._fields})
+            return function(*arguments, manner=manner, **values)
 
-    decorated: Any = gather
-    options = (
-        click.option("--json", "as_json", is_flag=True, help="Print the records, as JSON."),
-        click.option("-y", "--yes", is_flag=True, help="Don't ask before acting on a filter."),
-        click.option("--dry-run", is_flag=True, help="Only print the ids of the tasks."),
-        filter_options,
-        ids_argument(),
-    )
-    for decorate in options:
-        decorated = decorate(decorated)
-    return cast(Decorated, decorated)
+        decorated: Any = gather
+        options = (
+            click.option("--json", "as_json", is_flag=True, help="Print the records, as JSON."),
+            click.option("-y", "--yes", is_flag=True, help="Don't ask before acting on a filter."),
+            click.option("--dry-run", is_flag=True, help="Only print the ids of the tasks."),
+            filter_options,
+            ids_argument(metavar=metavar, help=help),
+        )
+        for option in options:
+            decorated = option(decorated)
+        return cast(Decorated, decorated)
+
+    return decorate
+
+
+acts_on_tasks = task_options()
+"""The usual ones."""
 
 
 def act_on_tasks(given: Given, verb: TaskVerb, selection: Selection, manner: Manner) -> int:
@@ -71,6 +82,8 @@ def act_on_tasks(given: Given, verb: TaskVerb, selection: Selection, manner: Man
     store, tries = given.store(), Tries()
     by_filter = not selection.ids
     chosen = choose(store, selection, tries, states=verb.states, held=verb.held)
+    if verb.together and tries.worst:
+        return tries.worst
     if manner.dry_run:
         print_lines(chosen)
         note(f"to {verb.name}: {plural(len(chosen))}; nothing was done")

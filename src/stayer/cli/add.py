@@ -8,7 +8,7 @@ import rich_click as click
 
 from stayer.cli.command import Given, argument, command
 from stayer.cli.output import print_json, print_line
-from stayer.cli.submit import submission_options, submit
+from stayer.cli.submit import is_given, submission_options, submit
 from stayer.core import codec
 
 
@@ -42,6 +42,11 @@ def add(
         from stayer.cli.add_lines import add_lines
 
         return add_lines(given, jsonl, words, options, as_json)
+    if not words and not any(map(is_given, options.values())) and not as_json:
+        context = click.get_current_context()
+        assert context is not None
+        click.echo(context.get_help())
+        return 2
     answer = submit(given, words, options)
     if as_json:
         print_json({**codec.record(answer.task), "fresh": answer.fresh})

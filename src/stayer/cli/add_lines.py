@@ -16,7 +16,7 @@ from msgspec import structs
 from stayer.cli.command import Given
 from stayer.cli.output import note, on_screen, plural, print_json_array, print_lines, stdin
 from stayer.cli.progress import Advance, progress
-from stayer.cli.submit import READ_LIMIT, is_given, option_name, working_directory
+from stayer.cli.submit import READ_LIMIT, is_given, is_remote, option_name, working_directory
 from stayer.core import codec, ids
 from stayer.core.errors import UNCHANGED, BadInput, Refused, StayerError, StoreError
 from stayer.core.fields import SUBMISSION
@@ -56,7 +56,7 @@ def add_lines(
 ) -> int:
     """Submit what the lines say, and print the ids in their order; return the exit code."""
     unfit = [
-        option_name(SUBMISSION[name])
+        option_name(SUBMISSION[name]) if name in SUBMISSION else "-p"
         for name, value in options.items()
         if name not in _FOR_MANY and is_given(value)
     ]
@@ -72,7 +72,8 @@ def add_lines(
     # Ids that run over the screen are news enough.
     wanted = not on_screen()
     with _open(path) as (file, name), progress(_size(file), wanted=wanted) as advance:
-        answers = _submit(given.store(make=True), _tasks(file, name, defaults), tally)
+        tasks = _tasks(file, name, defaults, is_here=not is_remote(given))
+        answers = _submit(given.store(make=True), tasks, tally)
         if as_json:
             print_json_array(
                 {**codec.record(answer.task), "fresh": answer.fresh}
@@ -107,10 +108,12 @@ def _open(path: str) -> Iterator[tuple[BinaryIO, str]]:
         yield file, path
 
 
-def _tasks(file: BinaryIO, name: str, defaults: Mapping[str, Any]) -> Iterator[_Line]:
+def _tasks(
+    file: BinaryIO, name: str, defaults: Mapping[str, Any], *, is_here: bool
+) -> Iterator[_Line]:
     for number, line in _lines(file, name):
         if line.strip():
-            yield _Line(number, line, _task(line, f"{name}:{number}", defaults))
+            yield _Line(number, line, _task(line, f"{name}:{number}", defaults, is_here))
 
 
 def _lines(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
@@ -125,10 +128,10 @@ def _lines(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
         raise BadInput(f"{name} can't be read: {error.strerror}") from None
 
 
-def _task(line: bytes, where: str, defaults: Mapping[str, Any]) -> NewTask:
+def _task(line: bytes, where: str, defaults: Mapping[str, Any], is_here: bool) -> NewTask:
     fields = parse_submission(line, where)
     try:
-        if "command" in fields:
+        if "command" in fields and is_here:
             fields["cwd"] = working_directory(fields.get("cwd"))
         new = checks.new_task(**{**defaults, **fields})
         # Now, so that the line can be named, and before anything is submitted.

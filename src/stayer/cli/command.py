@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from stayer.store import Store
 
 FILTER, EVERYWHERE = "Filter", "Everywhere"
+OPTION_PANELS = (
+    "What to run", "When", "Retries", "Limits", "Who and in which order", "Find and notify",
+)  # fmt: skip
+"""The groups of options between those of a command alone and those of all, in their order."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -136,7 +140,9 @@ class Command(click.RichCommand):
 
 
 class Group(click.RichGroup):
-    """A command with commands of its own, and the shared options."""
+    """A command with commands of its own, and the shared options. Without one of them it lists:
+    `stayer cron` is `stayer cron ls`. Words of other tools for the same are understood.
+    """
 
     command_class = Command
 
@@ -144,9 +150,52 @@ class Group(click.RichGroup):
         super().__init__(*args, **{**attributes, "panels": _panels()})
         self.params.extend(shared_options())
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = count_shared(args)
+        word = args[at] if at < len(args) else None
+        lists = "ls" in self.commands
+        if lists and (word is None or (word.startswith("-") and word not in HELP)):
+            args = [*args[:at], "ls", *args[at:]]
+        elif not lists and self.invoke_without_command and word in ("ls", "list"):
+            args = [*args[:at], *args[at + 1 :]]  # it lists by itself
+        return super().parse_args(ctx, args)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for name in (cmd_name, *OTHER_WORDS.get(cmd_name, ())):
+            if (found := super().get_command(ctx, name)) is not None:
+                return found
+        return None
+
     def format_help(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
         set_click_version()
         super().format_help(ctx, formatter)
+
+
+HELP = ("-h", "--help")
+_WITH_VALUE = ("--store", "--config")
+OTHER_WORDS = {
+    "add": ("submit",),
+    "create": ("add", "submit"),
+    "delete": ("rm",),
+    "drop": ("rm",),
+    "list": ("ls",),
+    "remove": ("rm",),
+    "submit": ("add",),
+}
+"""What else commands of a group may be called: hidden, for habits and for older scripts."""
+
+
+def count_shared(args: Sequence[str]) -> int:
+    """Count the arguments at the front that are options of every command."""
+    at = 0
+    while at < len(args):
+        if args[at] in _WITH_VALUE:
+            at += 2
+        elif args[at] == "--no-color" or args[at].startswith(tuple(f"{o}=" for o in _WITH_VALUE)):
+            at += 1
+        else:
+            break
+    return min(at, len(args))
 
 
 def _panels() -> list[click.RichPanel[Any, Any]]:
@@ -154,16 +203,21 @@ def _panels() -> list[click.RichPanel[Any, Any]]:
     commands = (*dict.fromkeys(verb.panel for verb in VERBS.values()), "Commands")
     return [
         *(click.RichCommandPanel(name) for name in commands),
-        *(click.RichOptionPanel(name) for name in ("Arguments", "Options", FILTER, EVERYWHERE)),
+        *(
+            click.RichOptionPanel(name)
+            for name in ("Arguments", "Options", *OPTION_PANELS, FILTER, EVERYWHERE)
+        ),
     ]
 
 
-def command(**attributes: Any) -> Callable[[Callable[..., Any]], Command]:
+def command(
+    cls: type[Command] = Command, **attributes: Any
+) -> Callable[[Callable[..., Any]], Command]:
     """Make a function a command of its name (without a trailing underscore)."""
 
     def decorate(function: Callable[..., Any]) -> Command:
         name = function.__name__.rstrip("_")
-        return click.command(name, cls=Command, **attributes)(click.pass_obj(function))
+        return click.command(name, cls=cls, **attributes)(click.pass_obj(function))
 
     return decorate
 

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import rich_click as click
 
-from stayer.cli.command import argument
+from stayer.cli.command import Decorated, argument
 from stayer.cli.param_types import DURATION, complete_task
 
 task_id_argument = argument(
     "id", metavar="ID", shell_complete=complete_task, help="Its id, or the beginning of it."
 )
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print what was done, as JSON.")
+
+
+def limit_option(default: int) -> Callable[[Decorated], Decorated]:
+    """Add how many a list has at most."""
+    return click.option(
+        "-n",
+        "--limit",
+        type=click.IntRange(min=0),
+        default=default,
+        metavar="N",
+        help=f"How many at most; 0 for all. Default: {default}.",
+    )
+
 
 grace_option = click.option(
     "--grace",

@@ -28,8 +28,8 @@ _WIDE_COLUMNS = 140
 def config(given: Given, as_json: bool, write: str | None, force: bool) -> None:
     """Show each setting and where it comes from.
 
-    A flag comes before the environment, the environment before the file (./stayer.toml, else the
-    one in ~/.config/stayer), the file before the default.
+    A flag comes before the environment, the environment before the file (stayer.toml here or
+    in the nearest folder above, else the one in ~/.config/stayer), the file before the default.
     """
     found = given.config()
     if write is not None:

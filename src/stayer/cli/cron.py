@@ -10,10 +10,12 @@ from zoneinfo import ZoneInfo
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
-from stayer.cli.output import note, print_json, print_json_array, print_line
+from stayer.cli.common_options import json_option
+from stayer.cli.output import note, print_json, print_json_array, print_line, print_outcome
 from stayer.cli.param_types import DURATION, complete_schedule
 from stayer.cli.submit import submission_options, task_fields
 from stayer.cli.tries import Tries
+from stayer.core import codec
 from stayer.core.model import JSON, Task
 from stayer.core.schedules import parse
 from stayer.core.schedules.model import CATCH_UPS, OVERLAPS, Schedule
@@ -212,10 +214,11 @@ def _describe(found: Schedule, task: Task | None) -> list[tuple[str, str]]:
 
 @cron.command()
 @NAMES
+@json_option
 @click.pass_obj
-def rm(given: Given, names: tuple[str, ...]) -> int:
+def rm(given: Given, names: tuple[str, ...], as_json: bool) -> int:
     """Remove schedules; their tasks stay."""
-    return _each(given.store(), names, _remove)
+    return _each(given.store(), names, _remove, as_json)
 
 
 def _remove(store: Store, name: str) -> str:
@@ -225,40 +228,58 @@ def _remove(store: Store, name: str) -> str:
 
 @cron.command()
 @NAMES
+@json_option
 @click.pass_obj
-def pause(given: Given, names: tuple[str, ...]) -> int:
+def pause(given: Given, names: tuple[str, ...], as_json: bool) -> int:
     """Stop schedules until they are resumed."""
     return _each(
-        given.store(), names, lambda store, name: _describe_next(schedules.pause(store, name))
+        given.store(),
+        names,
+        lambda store, name: _describe_next(schedules.pause(store, name)),
+        as_json,
     )
 
 
 @cron.command()
 @NAMES
+@json_option
 @click.pass_obj
-def resume(given: Given, names: tuple[str, ...]) -> int:
+def resume(given: Given, names: tuple[str, ...], as_json: bool) -> int:
     """Let paused schedules go on, from now on."""
     return _each(
-        given.store(), names, lambda store, name: _describe_next(schedules.resume(store, name))
+        given.store(),
+        names,
+        lambda store, name: _describe_next(schedules.resume(store, name)),
+        as_json,
     )
 
 
 @cron.command()
 @NAME
+@json_option
 @click.pass_obj
-def run(given: Given, schedule: str) -> None:
+def run(given: Given, schedule: str, as_json: bool) -> None:
     """Submit a schedule's task now, once, and print its id.
 
     It does so whatever else of it runs, and also while it is paused; its ticks stay as they are.
     """
-    print_line(schedules.run(given.store(), schedule).id)
+    task = schedules.run(given.store(), schedule)
+    print_outcome(task.id, codec.record(task), as_json)
 
 
-def _each(store: Store, names: Sequence[str], act: Callable[[Store, str], str]) -> int:
+def _each(
+    store: Store, names: Sequence[str], act: Callable[[Store, str], str], as_json: bool
+) -> int:
     tries = Tries()
+    done: list[JSON] = []
     for name in dict.fromkeys(names):
         with tries.each():
-            print_line(f"{name} {act(store, name)}")
+            outcome = act(store, name)
+            done.append({"name": name, "outcome": outcome})
+            if not as_json:
+                print_line(f"{name} {outcome}")
+    if as_json:
+        print_json_array(done)
     return tries.worst
 
 

@@ -1,24 +1,29 @@
-"""`delete`: forget finished tasks, by their ids."""
+"""`delete`: forget finished tasks."""
 
 from __future__ import annotations
 
+from stayer.cli.act_on_tasks import Manner, TaskVerb, act_on_tasks, acts_on_tasks
 from stayer.cli.command import Given, command
-from stayer.cli.output import print_line
-from stayer.cli.selection import ids_argument, resolve
-from stayer.cli.tries import Tries
+from stayer.cli.selection import Selection
+from stayer.core.model import FINISHED, Task
 from stayer.service.control import tasks as control
+from stayer.store import Store
 
 
 @command()
-@ids_argument(required=True)
-def delete(given: Given, ids: tuple[str, ...]) -> int:
+@acts_on_tasks
+def delete(given: Given, selection: Selection, manner: Manner) -> int:
     """Forget finished tasks.
 
-    With their results, logs and checkpoints. Their ids stay refused for 30 days.
+    With their results, logs and checkpoints. Name tasks, or give a filter: then it deletes all
+    finished tasks that match, unless --state says otherwise. Their ids stay refused for 30 days.
+    `stayer purge` forgets by age.
     """
-    store, tries = given.store(), Tries()
-    for id in resolve(store, ids, tries, to_change=True):
-        with tries.each():
-            control.delete(store, id)
-            print_line(f"{id} deleted")
-    return tries.worst
+    verb = TaskVerb(name="delete", act=_delete, describe=lambda task: "deleted", states=FINISHED)
+    return act_on_tasks(given, verb, selection, manner)
+
+
+def _delete(store: Store, id: str) -> Task:
+    task = control.get(store, id)
+    control.delete(store, id)
+    return task

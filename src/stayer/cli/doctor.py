@@ -351,7 +351,7 @@ def _check_workers(workers: list[Worker], now: float) -> Finding:
         "workers",
         "warn",
         f"{', '.join(stale)} did not renew the lease",
-        "look at that node; `stayer workers drop ID` returns its tasks to the queue",
+        "look at that node; `stayer workers rm ID` returns its tasks to the queue",
     )
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 import rich_click as click
 
 from stayer.cli.command import Given, argument, command
-from stayer.cli.output import print_line
+from stayer.cli.common_options import json_option
+from stayer.cli.output import print_json, print_line, print_outcome
 from stayer.cli.param_types import complete_worker
 from stayer.cli.state_dirs import default_state_dir, state_dir_in_file
 from stayer.cli.tries import Tries
 from stayer.core.errors import BadInput, Refused, UnknownWorker
+from stayer.core.model import JSON
 from stayer.service.control import tasks as control
 from stayer.store import Store
 
@@ -36,7 +38,14 @@ _WHAT = "takes no more tasks, and ends when it has none"
     metavar="DIR",
     help="The worker of this state directory, on this machine. Default: that of `stayer worker`.",
 )
-def drain(given: Given, ids: tuple[str, ...], node: str | None, state_dir: Path | None) -> int:
+@json_option
+def drain(
+    given: Given,
+    ids: tuple[str, ...],
+    node: str | None,
+    state_dir: Path | None,
+    as_json: bool,
+) -> int:
     """Let workers finish what they run, and take no more tasks.
 
     They end after the last of their tasks. Workers named by id or node may be anywhere: they learn
@@ -45,9 +54,12 @@ def drain(given: Given, ids: tuple[str, ...], node: str | None, state_dir: Path 
     if sum(map(bool, (ids, node, state_dir))) > 1:
         raise BadInput("give ids of workers, --node or --state-dir, only one of them")
     if not ids and node is None:
-        _drain_the_one_in(state_dir or state_dir_in_file(given.config()) or default_state_dir())
+        folder = state_dir or state_dir_in_file(given.config()) or default_state_dir()
+        name = _drain_the_one_in(folder)
+        print_outcome(f"{name} {_WHAT}", [{"worker": name}], as_json)
         return 0
     store, tries = given.store(), Tries()
+    done: list[JSON] = []
     for id in dict.fromkeys(ids) if ids else _of_node(store, node):
         with tries.each():
             is_draining = control.drain(store, id)
@@ -56,18 +68,25 @@ def drain(given: Given, ids: tuple[str, ...], node: str | None, state_dir: Path 
                 if is_draining.state == "STALE"
                 else ""
             )
-            print_line(f"{id} {_WHAT}{when}")
+            done.append({"worker": id, "state": is_draining.state})
+            if not as_json:
+                print_line(f"{id} {_WHAT}{when}")
+    if as_json:
+        print_json(done)
     return tries.worst
 
 
-def _drain_the_one_in(folder: Path) -> None:
+def _drain_the_one_in(folder: Path) -> str:
+    """Drain the worker that has this state directory, and return what to call it."""
     pid = _holder(folder)
     if pid is None or folder.resolve() not in _held_by(pid):
         raise Refused(
             f"no worker of yours has {folder.absolute()}: say which with --state-dir, or by its id "
             "(`stayer workers` lists them)"
         )
-    _send(pid, _identity(folder) or f"process {pid}")
+    name = _identity(folder) or f"process {pid}"
+    _send(pid, name)
+    return name
 
 
 def _of_node(store: Store, node: str | None) -> list[str]:
@@ -84,7 +103,6 @@ def _send(pid: int, name: str) -> None:
         os.kill(pid, signal.SIGUSR1)
     except (ProcessLookupError, PermissionError) as error:
         raise Refused(f"{name} can't be told: {error.strerror}") from None
-    print_line(f"{name} {_WHAT}")
 
 
 def _handles_signal(pid: int) -> bool:

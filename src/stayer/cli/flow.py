@@ -7,7 +7,13 @@ from itertools import islice
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
-from stayer.cli.common_options import from_start_option, grace_option, timeout_option
+from stayer.cli.common_options import (
+    from_start_option,
+    grace_option,
+    json_option,
+    limit_option,
+    timeout_option,
+)
 from stayer.cli.confirm import confirm
 from stayer.cli.exit_codes import BY_FINAL_STATE, TIMED_OUT
 from stayer.cli.output import (
@@ -17,10 +23,11 @@ from stayer.cli.output import (
     print_json,
     print_json_array,
     print_line,
+    print_outcome,
     stdin,
 )
 from stayer.cli.param_types import complete_flow
-from stayer.cli.submit import working_directory
+from stayer.cli.submit import is_remote, working_directory
 from stayer.core.errors import BadInput
 from stayer.core.flows import model
 from stayer.core.flows.json import parse_flow
@@ -58,7 +65,8 @@ def flow() -> None:
 def submit(given: Given, file: str, waits: bool, as_json: bool) -> int:
     """Submit the flow that a JSON file describes, all of it or nothing, and print its id.
 
-    Commands run in this directory unless the file says where. The same id again is no error: what
+    Commands run in this directory unless the file says where; through a server, where their worker
+    was started. The same id again is no error: what
     is there stays as it is.
     """
     config = given.config()
@@ -69,7 +77,7 @@ def submit(given: Given, file: str, waits: bool, as_json: bool) -> int:
         queue=config.queue,
         owner=config.owner,
         retries=config.retries,
-        cwd=working_directory(None),
+        cwd=None if is_remote(given) else working_directory(None),
     )
     store = given.store(make=True)
     found, fresh = flow_control.submit(store, new, tasks)
@@ -83,14 +91,7 @@ def submit(given: Given, file: str, waits: bool, as_json: bool) -> int:
 
 
 @flow.command(name="ls")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(min=0),
-    default=DEFAULT_LIMIT,
-    metavar="N",
-    help=f"How many at most; 0 for all. Default: {DEFAULT_LIMIT}.",
-)
+@limit_option(DEFAULT_LIMIT)
 @click.option("--json", "as_json", is_flag=True, help="Print an array of flows, as JSON.")
 @click.pass_obj
 def ls_(given: Given, limit: int, as_json: bool) -> None:
@@ -160,23 +161,27 @@ def wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
 @ID
 @grace_option
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+@json_option
 @click.pass_obj
-def cancel(given: Given, id: str, grace: float | None, yes: bool) -> int:
+def cancel(given: Given, id: str, grace: float | None, yes: bool, as_json: bool) -> int:
     """Cancel all tasks of a flow that have not ended; running ones are asked to stop."""
     store = given.store()
     found = flow_control.get(store, flow_control.resolve(store, id, to_change=True))
     left = sum(number for state, number in found.totals.items() if state not in FINISHED)
     if left and not confirm(f"Cancel {plural(left)} of flow {found.id}?", yes):
         return 1
-    print_line(f"{found.id} cancelled: {plural(operator_of(store).cancel_flow(found.id, grace))}")
+    number = operator_of(store).cancel_flow(found.id, grace)
+    text = f"{found.id} cancelled: {plural(number)}"
+    print_outcome(text, {"id": found.id, "tasks": number}, as_json)
     return 0
 
 
 @flow.command()
 @ID
 @from_start_option
+@json_option
 @click.pass_obj
-def retry(given: Given, id: str, from_start: bool) -> None:
+def retry(given: Given, id: str, from_start: bool, as_json: bool) -> None:
     """Let a flow go on from where it failed.
 
     What failed or was cancelled is run again, each after what it runs after, and from its last
@@ -185,7 +190,8 @@ def retry(given: Given, id: str, from_start: bool) -> None:
     store = given.store()
     full = flow_control.resolve(store, id, to_change=True)
     number = operator_of(store).retry_flow(full, from_start=from_start)
-    print_line(f"{full} goes on: {plural(number)} to run again")
+    text = f"{full} goes on: {plural(number)} to run again"
+    print_outcome(text, {"id": full, "tasks": number}, as_json)
 
 
 def _wait(

@@ -7,7 +7,8 @@ import os
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import print_line, write_bytes
+from stayer.cli.common_options import json_option
+from stayer.cli.output import print_outcome, write_bytes
 
 
 @command()
@@ -16,7 +17,8 @@ from stayer.cli.output import print_line, write_bytes
     is_flag=True,
     help="Print the SQL that makes the tables, for whoever may run it, and do nothing.",
 )
-def init(given: Given, sql: bool) -> None:
+@json_option
+def init(given: Given, sql: bool, as_json: bool) -> None:
     """Create the store, if it does not exist.
 
     `add`, `run`, `worker` and `up` do this by themselves; here it says where it is.
@@ -27,4 +29,5 @@ def init(given: Given, sql: bool) -> None:
         return
     new = store.path is not None and not os.path.exists(store.path)
     store = given.store(make=True)
-    print_line(f"{store.url} {'is made' if new else 'is ready'}")
+    text = f"{store.url} {'is made' if new else 'is ready'}"
+    print_outcome(text, {"store": store.url, "new": new}, as_json)

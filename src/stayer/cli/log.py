@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.common_options import task_id_argument
 from stayer.cli.follow import Printer, follow
-from stayer.cli.output import note
+from stayer.cli.output import note, print_json_array
 from stayer.cli.param_types import DURATION
 from stayer.core.errors import BadInput
-from stayer.core.model import FINISHED, Task
+from stayer.core.model import FINISHED, JSON, Task
+from stayer.core.units import rfc3339
 from stayer.service.control import logs
 from stayer.service.control import tasks as control
 from stayer.service.degraded.retry import retry_while_unreachable
@@ -37,6 +40,7 @@ from stayer.store import Store
 @click.option(
     "--offset", type=click.IntRange(0), metavar="BYTES", help="Begin after this many bytes."
 )
+@click.option("--json", "as_json", is_flag=True, help="Print an array of pieces, as JSON.")
 def log(
     given: Given,
     id: str,
@@ -45,6 +49,7 @@ def log(
     tail: int | None,
     since: float | None,
     offset: int | None,
+    as_json: bool,
 ) -> None:
     """Print what a task wrote to its output.
 
@@ -55,6 +60,8 @@ def log(
     """
     if sum(given is not None for given in (tail, since, offset)) > 1:
         raise BadInput("give --tail, --since or --offset, only one of them")
+    if following and as_json:
+        raise BadInput("-f prints what comes as it comes: leave out --json, or -f")
     printer = Printer()
 
     def begin() -> Task:
@@ -70,11 +77,24 @@ def log(
             printer.offset = _offset_since(store, task, shown, store.now() - since)
         return task
 
-    if following:
+    if as_json:
+        store, task = given.store(), begin()
+        print_json_array(_pieces(store, task, attempt or task.attempt, printer.offset))
+    elif following:
         task = retry_while_unreachable(begin, None, note)
         follow(given.store(), task.id, printer, attempt)
     else:
         _print(given.store(), begin(), printer, attempt)
+
+
+def _pieces(store: Store, task: Task, attempt: int, offset: int) -> Iterator[JSON]:
+    """Yield what the attempt wrote, from the offset on: where, when it came, and the text."""
+    for piece in logs.read(store, task.id, attempt, offset) if attempt else ():
+        skipped = max(0, offset - piece.start)
+        text = piece.data[skipped:].decode("utf-8", "replace")
+        at = None if piece.at is None else rfc3339(piece.at)
+        if text:
+            yield {"attempt": attempt, "start": piece.start + skipped, "at": at, "text": text}
 
 
 def _print(store: Store, task: Task, printer: Printer, attempt: int | None) -> None:

@@ -17,8 +17,8 @@ import rich_click as click
 from click.exceptions import Exit  # asked of rich_click, it costs 30 ms
 
 from stayer import __version__
-from stayer.cli import VERBS
-from stayer.cli.command import Group, get_given
+from stayer.cli import HABITS, VERBS
+from stayer.cli.command import Group, count_shared, get_given
 from stayer.cli.exit_codes import BROKEN_PIPE, INTERRUPTED
 from stayer.cli.output import note
 
@@ -77,6 +77,9 @@ class LazyGroup(Group):
         self._main_shell_completion(extra, "stayer", complete_var)
         sys.exit(self._run(list(sys.argv[1:] if args is None else args), extra))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return click.RichGroup.parse_args(self, ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -93,6 +96,8 @@ class LazyGroup(Group):
         _survive_any_encoding()
         try:
             _refuse_raw_bytes(arguments)
+            at = count_shared(arguments)
+            arguments = [*arguments[:at], *_translate(arguments[at:])]
             code = self._invoke(arguments, extra)
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -139,6 +144,22 @@ def cli(context: click.Context) -> None:
     context.call_on_close(get_given(context).close)
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+def _translate(args: list[str]) -> list[str]:
+    """Turn what people type from habit into the command that does it here."""
+    match args:
+        case ["help", *words]:
+            return [*_translate(words), "--help"] if words else ["--help"]
+        case ["version"]:
+            return ["--version"]
+        case ["status", *rest]:
+            named = any(not word.startswith("-") for word in rest)
+            return ["show" if named else "top", *rest]
+        case [word, *rest] if word in HABITS:
+            return [HABITS[word], *rest]
+        case _:
+            return args
 
 
 def _format_click_error(error: click.ClickException) -> str:

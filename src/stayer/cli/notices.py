@@ -7,7 +7,8 @@ from itertools import islice
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
-from stayer.cli.output import note, plural, print_json_array, print_line
+from stayer.cli.common_options import json_option
+from stayer.cli.output import note, plural, print_json, print_json_array, print_line, print_outcome
 from stayer.cli.param_types import complete_task
 from stayer.core.errors import BadInput
 from stayer.core.notify.notices import NOTICE_STATES, NoticeState, notice_record
@@ -63,23 +64,28 @@ def notices(
 @notices.command()
 @_IDS
 @_FAILED
+@json_option
 @click.pass_obj
-def retry(given: Given, ids: tuple[str, ...], failed: bool) -> None:
+def retry(given: Given, ids: tuple[str, ...], failed: bool, as_json: bool) -> None:
     """Deliver notices now: those that failed, or wait for their next try."""
     store = given.store()
     wanted = _choose(store, ids, failed)
-    print_line(f"{plural(notice_control.retry(store, wanted), 'notice')} will be delivered")
+    number = notice_control.retry(store, wanted)
+    text = f"{plural(number, 'notice')} will be delivered"
+    print_outcome(text, {"notices": number}, as_json)
 
 
-@notices.command()
+@notices.command(name="rm")
 @_IDS
 @_FAILED
+@json_option
 @click.pass_obj
-def drop(given: Given, ids: tuple[str, ...], failed: bool) -> None:
+def rm_(given: Given, ids: tuple[str, ...], failed: bool, as_json: bool) -> None:
     """Forget notices, delivered or not."""
     store = given.store()
     wanted = _choose(store, ids, failed)
-    print_line(f"{plural(notice_control.drop(store, wanted), 'notice')} forgotten")
+    number = notice_control.drop(store, wanted)
+    print_outcome(f"{plural(number, 'notice')} forgotten", {"notices": number}, as_json)
 
 
 def _choose(store: Store, ids: tuple[str, ...], failed: bool) -> list[str]:
@@ -92,8 +98,9 @@ def _choose(store: Store, ids: tuple[str, ...], failed: bool) -> list[str]:
 
 @notices.command()
 @argument("hook", metavar="HOOK", help="The name of a hook of stayer.toml, or a URL.")
+@json_option
 @click.pass_obj
-def test(given: Given, hook: str) -> int:
+def test(given: Given, hook: str, as_json: bool) -> int:
     """Send a hook a notice of an invented task, from here and now, and show the answer.
 
     It uses the settings of this stayer.toml; workers elsewhere may have others.
@@ -102,16 +109,21 @@ def test(given: Given, hook: str) -> int:
 
     whom = read_config(given.config())
     answered = try_once(whom, sample(whom, hook))
-    (print_line if answered.delivered else note)(answered.summary)
+    if as_json:
+        print_json({"delivered": answered.delivered, "summary": answered.summary})
+    else:
+        (print_line if answered.delivered else note)(answered.summary)
     return 0 if answered.delivered else 1
 
 
 @notices.command()
-def secret() -> None:
+@json_option
+def secret(as_json: bool) -> None:
     """Print a new secret to sign notices with, for stayer.toml and for the receiver."""
     import base64
     import os
 
     from stayer.core.notify.hooks import SECRET
 
-    print_line(SECRET + base64.b64encode(os.urandom(32)).decode())
+    made = SECRET + base64.b64encode(os.urandom(32)).decode()
+    print_outcome(made, {"secret": made}, as_json)

@@ -62,6 +62,14 @@ def print_json(value: JSON) -> None:
     _write(json_text(value, pretty=True) + "\n")
 
 
+def print_outcome(line: str, record: JSON, as_json: bool) -> None:
+    """Say what was done: one line for people, or the same as JSON."""
+    if as_json:
+        print_json(record)
+    else:
+        print_line(line)
+
+
 def print_json_lines(values: Iterable[JSON]) -> None:
     """Print one JSON value a line, as they come."""
     print_lines(json_text(value) for value in values)

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from stayer.cli.act_on_tasks import Manner, TaskVerb, act_on_tasks, acts_on_tasks
 from stayer.cli.command import Given, command
 from stayer.cli.queue_names import note_new_queues
-from stayer.cli.tasks_or_queues import ask_tasks, is_about_tasks, switch_queues, tasks_or_queues
+from stayer.cli.selection import Selection
+from stayer.cli.tasks_or_queues import queues_meant, switch_queues
+from stayer.core.model import RUNNING
 from stayer.service.control import tasks as control
+from stayer.service.operator import operator_of
 
 
 @command()
-@tasks_or_queues
-def pause(given: Given, ids: tuple[str, ...], names: tuple[str, ...], as_json: bool) -> int:
+@acts_on_tasks
+def pause(given: Given, selection: Selection, manner: Manner) -> int:
     """Pause tasks where they are, or let no more tasks of a queue be taken.
 
     `stayer pause ID` stops all processes of a running task until it is resumed; its worker keeps
-    the slot for it. `stayer pause -q QUEUE` lets running tasks go on.
+    the slot for it. With a filter it pauses all running tasks that match. `stayer pause -q QUEUE`,
+    and nothing else, pauses the queue: what runs goes on, and no more is taken.
     """
-    if is_about_tasks(ids, names):
-        return ask_tasks(given, ids, lambda by, id: by.pause(id), "asked to pause", as_json)
-    note_new_queues(given.store(), names)  # so that it is paused before its first task comes
-    return switch_queues(given, names, control.pause_queue, "paused", as_json)
+    if names := queues_meant(selection):
+        note_new_queues(given.store(), names)  # so that it is paused before its first task comes
+        return switch_queues(given, names, control.pause_queue, "paused", manner.as_json)
+    verb = TaskVerb(
+        name="pause",
+        act=lambda store, id: operator_of(store).pause(id),
+        describe=lambda task: "asked to pause",
+        states=RUNNING,
+    )
+    return act_on_tasks(given, verb, selection, manner)

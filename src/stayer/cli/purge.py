@@ -5,7 +5,8 @@ from __future__ import annotations
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import plural, print_line
+from stayer.cli.common_options import json_option
+from stayer.cli.output import plural, print_outcome
 from stayer.cli.param_types import LONG_AGO
 from stayer.core.model import FINISHED, Filter, State
 from stayer.service.control import tasks as control
@@ -28,7 +29,10 @@ from stayer.service.control import tasks as control
     help=f"Only those in this state: {', '.join(FINISHED)}. May be repeated.",
 )
 @click.option("--dry-run", is_flag=True, help="Say how many it would be, and change nothing.")
-def purge(given: Given, older: float, states: tuple[State, ...], dry_run: bool) -> None:
+@json_option
+def purge(
+    given: Given, older: float, states: tuple[State, ...], dry_run: bool, as_json: bool
+) -> None:
     """Forget the finished tasks that ended long ago.
 
     With their results, logs and checkpoints. Their ids stay refused for 30 days.
@@ -39,7 +43,7 @@ def purge(given: Given, older: float, states: tuple[State, ...], dry_run: bool) 
     if dry_run:
         found = control.find_all(store, Filter(states=states))
         number = sum(1 for task in found if task.updated < before)
-        print_line(f"{plural(number)} would be forgotten")
+        print_outcome(f"{plural(number)} would be forgotten", {"tasks": number}, as_json)
         return
     number = sum(len(ids) for ids in control.purge(store, before, states))
-    print_line(f"{plural(number)} forgotten")
+    print_outcome(f"{plural(number)} forgotten", {"tasks": number}, as_json)

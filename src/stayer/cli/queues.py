@@ -8,6 +8,7 @@ from typing import Literal
 import rich_click as click
 
 from stayer.cli.command import Decorated, Given, Group, argument
+from stayer.cli.common_options import json_option
 from stayer.cli.confirm import confirm
 from stayer.cli.output import (
     note,
@@ -16,6 +17,7 @@ from stayer.cli.output import (
     print_json,
     print_json_array,
     print_line,
+    print_outcome,
 )
 from stayer.cli.param_types import KEEP, LIMIT, complete_queue
 from stayer.cli.queue_names import check_queues, note_new_queues
@@ -58,7 +60,7 @@ NAME = argument(
 @click.option("--json", "as_json", is_flag=True, help="Print an array of queues, as JSON.")
 @click.pass_context
 def queues(context: click.Context, as_json: bool) -> int:
-    """List queues; drop one, set its limits, hooks or what it keeps."""
+    """List queues; remove one, set its limits, hooks or what it keeps."""
     if context.invoked_subcommand is not None:
         return 0
     given: Given = context.obj
@@ -75,13 +77,14 @@ def queues(context: click.Context, as_json: bool) -> int:
     return note_unreachable(away)
 
 
-@queues.command()
+@queues.command(name="rm")
 @NAME
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
 @click.option("--force", is_flag=True, help="Also if it has tasks that have not ended.")
+@json_option
 @click.pass_obj
-def drop(given: Given, name: str, yes: bool, force: bool) -> int:
-    """Delete a queue with all its tasks.
+def rm_(given: Given, name: str, yes: bool, force: bool, as_json: bool) -> int:
+    """Remove a queue with all its tasks.
 
     Refuses while one of them runs, and, without --force, if one has not ended.
     """
@@ -90,7 +93,10 @@ def drop(given: Given, name: str, yes: bool, force: bool) -> int:
     number = sum(store.queues([name])[0].counts.values())
     if not confirm(f"Delete queue {name} with {plural(number)}?", yes):
         return 1
-    print_line(f"{name} dropped with {plural(control.drop_queue(store, name, force=force))}")
+    number = control.drop_queue(store, name, force=force)
+    print_outcome(
+        f"{name} removed with {plural(number)}", {"queue": name, "tasks": number}, as_json
+    )
     return 0
 
 

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from stayer.cli.act_on_tasks import Manner, TaskVerb, act_on_tasks, acts_on_tasks
 from stayer.cli.command import Given, command
 from stayer.cli.queue_names import check_queues
-from stayer.cli.tasks_or_queues import ask_tasks, is_about_tasks, switch_queues, tasks_or_queues
+from stayer.cli.selection import Selection
+from stayer.cli.tasks_or_queues import queues_meant, switch_queues
+from stayer.core.model import RUNNING
 from stayer.service.control import tasks as control
+from stayer.service.operator import operator_of
 
 
 @command()
-@tasks_or_queues
-def resume(given: Given, ids: tuple[str, ...], names: tuple[str, ...], as_json: bool) -> int:
-    """Resume paused tasks, or let tasks of a paused queue be taken again."""
-    if is_about_tasks(ids, names):
-        return ask_tasks(given, ids, lambda by, id: by.resume(id), "asked to resume", as_json)
-    check_queues(given.store(), names)
-    return switch_queues(given, names, control.resume_queue, "resumed", as_json)
+@acts_on_tasks
+def resume(given: Given, selection: Selection, manner: Manner) -> int:
+    """Resume paused tasks, or let tasks of a paused queue be taken again.
+
+    With a filter it resumes all running tasks that match. `stayer resume -q QUEUE`, and nothing
+    else, resumes the queue.
+    """
+    if names := queues_meant(selection):
+        check_queues(given.store(), names)
+        return switch_queues(given, names, control.resume_queue, "resumed", manner.as_json)
+    verb = TaskVerb(
+        name="resume",
+        act=lambda store, id: operator_of(store).resume(id),
+        describe=lambda task: "asked to resume",
+        states=RUNNING,
+    )
+    return act_on_tasks(given, verb, selection, manner)

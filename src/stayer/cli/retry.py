@@ -1,32 +1,52 @@
-"""`retry`: run finished tasks again."""
+"""`retry`: run finished tasks again, perhaps with changes."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import rich_click as click
 
 from stayer.cli.act_on_tasks import Manner, TaskVerb, act_on_tasks, acts_on_tasks
 from stayer.cli.command import Given, command
 from stayer.cli.common_options import from_start_option
+from stayer.cli.edits import CommandWithWords, edit_options, edits_from
 from stayer.cli.selection import Selection
 from stayer.service.operator import operator_of
 
 
-@command()
+@command(cls=CommandWithWords)
 @from_start_option
 @click.option("--now", is_flag=True, help="Also if it was cancelled before its eta.")
 @acts_on_tasks
-def retry(given: Given, selection: Selection, manner: Manner, from_start: bool, now: bool) -> int:
-    """Run finished tasks again.
+@edit_options(leave_out=("name", "tags"))
+def retry(
+    given: Given,
+    selection: Selection,
+    manner: Manner,
+    from_start: bool,
+    now: bool,
+    words: tuple[str, ...],
+    cleared: tuple[str, ...],
+    **options: Any,
+) -> int:
+    """Run finished tasks again, perhaps with changes.
 
     Name tasks, or give a filter: then it retries all failed and cancelled tasks that match, unless
     --state says otherwise. Counters start at zero. Each task goes on from its last checkpoint, and
     keeps the results of the steps that it finished; with --from-start both are deleted. A task that
     was cancelled before its eta waits for that again, unless --now is given.
+
+    `stayer retry ID --memory-limit 32G` and `stayer retry ID -- python train.py --lr 0.05` change
+    the task, and its history says so. To keep what it was, and its result, use `stayer clone`.
     """
+    edits = edits_from(given, words, options, cleared)
     verb = TaskVerb(
         name="retry",
-        act=lambda store, id: operator_of(store).retry(id, from_start=from_start, now=now),
+        act=lambda store, id: operator_of(store).retry(
+            id, from_start=from_start, now=now, edits=edits
+        ),
         describe=lambda task: f"{task.state} held" if task.held else task.state,
         states=("failed", "cancelled"),
+        together=bool(edits),
     )
     return act_on_tasks(given, verb, selection, manner)

@@ -15,8 +15,10 @@ import rich_click as click
 from stayer.cli.command import Given, argument, command
 from stayer.cli.exit_codes import CANCELLED, KILLED
 from stayer.cli.follow import LOG_POLL_S, Printer, follow
-from stayer.cli.output import is_terminal, note, print_line
+from stayer.cli.output import is_terminal, note, print_json, print_outcome
 from stayer.cli.submit import submission_options, submit
+from stayer.core import codec
+from stayer.core.fault_text import fault_line
 from stayer.core.model import FINISHED, QUEUED, Fault, Task
 from stayer.service.control import tasks as control
 from stayer.service.explain import why_waiting
@@ -47,7 +49,13 @@ class Detached(Exception):
 )
 @submission_options(leave_out=("name", "parameters", "held"))
 @click.option("--detach", is_flag=True, help="Only print its id; `stayer log -f` shows the rest.")
-def run(given: Given, words: tuple[str, ...], detach: bool, **options: Any) -> int:
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the record when it has ended, as JSON, instead of what the command prints.",
+)
+def run(given: Given, words: tuple[str, ...], detach: bool, as_json: bool, **options: Any) -> int:
     """Submit a command, show what it prints, and end as it ends.
 
     `stayer run -- make all` is `make all` on any worker that is free. The exit code is that of the
@@ -57,14 +65,23 @@ def run(given: Given, words: tuple[str, ...], detach: bool, **options: Any) -> i
     """
     task = submit(given, words, options).task
     if detach:
-        print_line(task.id)
+        print_outcome(task.id, codec.record(task), as_json)
         return 0
+    if as_json:
+        return _wait_for_record(given.store(make=True), task.id)
     try:
         with Interruptions() as interruptions:
             return exit_code(_follow(given.store(make=True), task.id, interruptions))
     except Detached as detached:
         note(f"task {task.id} goes on without you: `stayer log -f {task.id}` shows it")
         return KILLED + detached.number
+
+
+def _wait_for_record(store: Store, id: str) -> int:
+    """Print the record of the task once it has ended, and return its exit code."""
+    [task] = control.wait(store, [id], None, note)
+    print_json(codec.record(task))
+    return exit_code(task)
 
 
 def exit_code(task: Task) -> int:
@@ -75,7 +92,7 @@ def exit_code(task: Task) -> int:
         note(f"task {task.id} was cancelled")
         return CANCELLED
     error = task.error or Fault("unknown")
-    note(f"task {task.id} failed: {error.type}: {error.message}".rstrip(": "))
+    note(f"task {task.id} failed: {fault_line(error)}")
     if error.exit_code is not None:
         return error.exit_code
     return 1 if error.signal is None else KILLED + error.signal

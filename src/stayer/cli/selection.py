@@ -16,7 +16,7 @@ from stayer.cli.queue_names import check_queues
 from stayer.cli.tries import Tries
 from stayer.core.errors import BadInput
 from stayer.core.limits import check_filter
-from stayer.core.model import STATES, Filter, State
+from stayer.core.model import STATE_WORDS, STATES, Filter, State, states_meant
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
 from stayer.store import Store
@@ -36,9 +36,10 @@ _FILTER_OPTIONS = {
         "--state",
         "states",
         multiple=True,
-        type=click.Choice(STATES),
+        type=click.Choice(STATE_WORDS),
         metavar="STATE",
-        help=f"In this state: {', '.join(STATES)}. May be repeated: in any of them.",
+        help=f"In this state: {', '.join(STATES)}; running is reserved or started. May be "
+        "repeated: in any of them.",
         panel=FILTER,
     ),
     "name": click.option(
@@ -124,6 +125,7 @@ def filter_options(function: Decorated) -> Decorated:
     def gather(*arguments: Any, **values: Any) -> Any:
         options = {name: values.pop(name) for name in _FILTER_OPTIONS}
         texts = {name: options.pop(name) for name in _READ_BY_STORE}
+        options["states"] = states_meant(options["states"])
         selection = Selection(ids=values.pop("ids", ()), filter=Filter(**options), **texts)
         return function(*arguments, selection=selection, **values)
 
@@ -134,16 +136,21 @@ def filter_options(function: Decorated) -> Decorated:
 
 
 def ids_argument(
-    *, required: bool = False, to_change: bool = True
+    *,
+    required: bool = False,
+    to_change: bool = True,
+    metavar: str | None = None,
+    help: str | None = None,
 ) -> Callable[[Decorated], Decorated]:
     """Add any number of ids; the function is given them as `ids`."""
     return argument(
         "ids",
         nargs=-1,
         required=required,
-        metavar="ID..." if required else "[ID]...",
+        metavar=metavar or ("ID..." if required else "[ID]..."),
         shell_complete=complete_task,
-        help="Ids of tasks. "
+        help=help
+        or "Ids of tasks. "
         + (
             f"The first {control.PREFIX_LETTERS} letters of a generated id are enough."
             if to_change

@@ -15,11 +15,14 @@ from stayer.cli.output import note, print_line
 from stayer.cli.param_types import SIZE
 from stayer.config import access_file
 from stayer.config.parsing import parse_prefix
-from stayer.core.errors import BadConfig, BadInput
+from stayer.core.errors import BadConfig, BadInput, StayerError
 from stayer.core.safe_text import log_printably
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stayer.http.service import Settings
+    from stayer.http.tokens import Access
 
 _LIST_SETTINGS = ("host_names", "trusted_proxies")
 
@@ -127,10 +130,29 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
             "give --certificate and --private-key, or let a proxy with TLS reach it on 127.0.0.1"
         )
     note(f"tokens are read from {access.path}")
-    if not access.tokens():
+    if not access.tokens() and (other := _tokens_elsewhere(access)) is not None:
+        note(
+            f"warning: there are no tokens in it, but some in {other}, which counts only where "
+            f'there is no stayer.toml: write access_file = "{other}" below [serve] to use these'
+        )
+    elif not access.tokens():
         note("no tokens yet: `stayer token add NAME --role submit` makes one for a program")
     with deliver_meanwhile(store, config):
         server.serve_now()
+
+
+def _tokens_elsewhere(access: Access) -> Path | None:
+    """Find the user's own file of tokens, if it has some and is another one."""
+    from stayer.config import user_access_file
+    from stayer.http.tokens import Access
+
+    other = user_access_file()
+    if other is None or other == access.path or not other.is_file():
+        return None
+    try:
+        return other if Access(other).tokens() else None
+    except (StayerError, OSError):
+        return None
 
 
 def _is_unencrypted(settings: Settings) -> bool:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import rich_click as click
 
+from stayer.cli.act_on_tasks import Manner, TaskVerb, act_on_tasks, acts_on_tasks
 from stayer.cli.command import Given, command
-from stayer.cli.common_options import task_id_argument
-from stayer.cli.output import print_line
+from stayer.cli.selection import Selection
 from stayer.core import units
 from stayer.core.errors import BadInput
-from stayer.service.control import tasks as control
+from stayer.core.model import QUEUED, RUNNING, Task
 from stayer.service.operator import operator_of
 
 
 @command()
-@task_id_argument
+@acts_on_tasks
 @click.option("--priority", type=int, metavar="N", help="Higher goes first.")
 @click.option(
     "--time-limit",
@@ -39,49 +40,61 @@ from stayer.service.operator import operator_of
 )
 def set(
     given: Given,
-    id: str,
+    selection: Selection,
+    manner: Manner,
     priority: int | None,
     time_limit: str | None,
     silence_limit: str | None,
     memory_limit: str | None,
     notify: tuple[str, ...],
-) -> None:
-    """Change the limits, priority or hooks of a task that has not ended.
+) -> int:
+    """Change the limits, priority or hooks of tasks that have not ended.
 
-    A running task gets new limits at once; they hold for later attempts too.
+    Name tasks, or give a filter: then it changes all unfinished tasks that match, unless --state
+    says otherwise. A running task gets new limits at once; they hold for later attempts too.
+    `stayer edit` changes more of a task that waits.
     """
     more = time_limit is not None and time_limit.startswith("+")
-    options = {
+    asked = {
         "time": None if more else _limit("--time-limit", time_limit, units.duration),
         "silence": _limit("--silence-limit", silence_limit, units.duration),
         "memory": _limit("--memory-limit", memory_limit, units.memory),
     }
     extra = _limit("--time-limit", time_limit and time_limit[1:], units.duration) if more else None
-    limits = {name: value for name, value in options.items() if value is not None}
+    limits = {name: value for name, value in asked.items() if value is not None}
     hooks = None if not notify else [] if notify == ("none",) else notify
     if not limits and extra is None and priority is None and hooks is None:
         raise BadInput(
             "say what to set: --priority, --time-limit, --silence-limit, --memory-limit or --notify"
         )
-    store = given.store()
-    task = operator_of(store).set(
-        control.resolve(store, id, to_change=True),
-        priority=priority,
-        limits=limits,
-        more_time=extra,
-        notify=hooks,
+    describe = partial(_describe, asked_priority=priority, limits=limits, extra=extra, hooks=hooks)
+    verb = TaskVerb(
+        name="set",
+        act=lambda store, id: operator_of(store).set(
+            id, priority=priority, limits=limits, more_time=extra, notify=hooks
+        ),
+        describe=describe,
+        states=(*QUEUED, *RUNNING),
     )
-    changes = [] if priority is None else [f"priority {task.priority}"]
-    changes += [f"{name} limit {_format_limit(name, value)}" for name, value in limits.items()]
+    return act_on_tasks(given, verb, selection, manner)
+
+
+def _describe(
+    task: Task,
+    asked_priority: int | None,
+    limits: Mapping[str, float],
+    extra: float | None,
+    hooks: Sequence[str] | None,
+) -> str:
+    said = [] if asked_priority is None else [f"priority {task.priority}"]
+    said += [f"{name} limit {_format_limit(name, value)}" for name, value in limits.items()]
     if extra is not None:
         more_time = f"time limit {units.format_duration(extra)} more"
         # Whether its worker has set one, nobody knows but its worker.
-        changes.append(
-            more_time if task.policy.time_limit else f"{more_time}, if its worker set one"
-        )
+        said.append(more_time if task.policy.time_limit else f"{more_time}, if its worker set one")
     if hooks is not None:
-        changes.append(f"tells {' '.join(task.notify) or 'nobody'}")
-    print_line(f"{task.id} {', '.join(changes)}")
+        said.append(f"tells {' '.join(task.notify) or 'nobody'}")
+    return ", ".join(said)
 
 
 def _format_limit(name: str, value: float) -> str:

@@ -13,6 +13,7 @@ from stayer.cli.output import json_text, plural, safe
 from stayer.cli.tables import STYLES, cell, draw, grid, local_time
 from stayer.cli.task_tables import progress, run_time, unsaved
 from stayer.core.attempt_summary import describe_duration
+from stayer.core.fault_text import fault_line
 from stayer.core.history.gaps import DROPPED
 from stayer.core.model import Attempt, Event, Fault, Policy, Task, Usage, Value
 from stayer.core.units import ago, format_duration, format_limit, format_size
@@ -81,6 +82,7 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "unique", _unique(task)
     yield "tags", ", ".join(task.tags)
     yield "tells", " ".join(task.notify)
+    yield "clone of", task.cloned_from
     yield "flow", task.flow and f"{task.flow} ({task.part})"
     yield "after", plural(task.upstreams) if task.upstreams else None
     yield "progress", progress(task)
@@ -206,7 +208,7 @@ def _cut(text: str, style: str = "", *, tail: bool = False) -> Text:
 
 
 def _error(error: Fault) -> Group:
-    parts = [Text(safe(f"{error.type}: {error.message}".rstrip(": "), lines=True), "bold red")]
+    parts = [Text(safe(fault_line(error), lines=True), "bold red")]
     if error.exit_code is not None:
         parts.append(cell(f"exit code {error.exit_code}"))
     if error.signal is not None:
@@ -237,7 +239,7 @@ def _attempts(attempts: Sequence[Attempt], heard_at: float) -> Table:
             cell(None if started_at is None else format_duration(max(0.0, ended - started_at))),
             cell(None if used is None else format_duration(used.cpu)),
             cell(None if used is None else format_size(used.peak)),
-            cell(f"{fault.type}: {fault.message}".rstrip(": ") if fault else None, "red"),
+            cell(fault_line(fault) if fault else None, "red"),
         )
     return table
 

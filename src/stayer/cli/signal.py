@@ -1,24 +1,38 @@
-"""`signal`: send a signal to a task."""
+"""`signal`: send a signal to tasks."""
 
 from __future__ import annotations
 
-from stayer.cli.command import Given, argument, command
-from stayer.cli.common_options import task_id_argument
-from stayer.cli.output import print_line
-from stayer.service.control import tasks as control
+from msgspec.structs import replace
+
+from stayer.cli.act_on_tasks import Manner, TaskVerb, act_on_tasks, task_options
+from stayer.cli.command import Given, command
+from stayer.cli.selection import Selection
+from stayer.core.errors import BadInput
+from stayer.core.model import RUNNING, Task
 from stayer.service.operator import operator_of
 
 
 @command()
-@task_id_argument
-@argument("name", metavar="SIGNAL", help="Such as USR1, TERM or 15.")
-def signal(given: Given, id: str, name: str) -> None:
-    """Send a signal to the process of a running task.
+@task_options(metavar="[ID]... SIGNAL", help="Ids of tasks, then the signal: USR1, TERM or 15.")
+def signal(given: Given, selection: Selection, manner: Manner) -> int:
+    """Send a signal to the process of running tasks.
 
-    Only its main process gets it. If that ends by it, the task has failed, and runs again if it has
-    retries left: to stop a task, cancel it.
+    Name tasks, or give a filter: then all running tasks that match get it. Only the main process of
+    each does. If that ends by it, the task has failed, and runs again if it has retries left: to
+    stop a task, cancel it.
     """
-    store = given.store()
-    task = operator_of(store).signal(control.resolve(store, id, to_change=True), name)
-    order = task.orders[-1]
-    print_line(f"{task.id} {order.arguments['signal']} is on its way")
+    if not selection.ids:
+        raise BadInput("say which signal, behind the ids or the filter: USR1, TERM or 15")
+    *ids, name = selection.ids
+    verb = TaskVerb(
+        name="signal",
+        act=lambda store, id: operator_of(store).signal(id, name),
+        describe=_describe,
+        states=RUNNING,
+    )
+    return act_on_tasks(given, verb, replace(selection, ids=tuple(ids)), manner)
+
+
+def _describe(task: Task) -> str:
+    sent = [order.arguments["signal"] for order in task.orders if order.verb == "signal"]
+    return f"{sent[-1]} is on its way" if sent else "got it"

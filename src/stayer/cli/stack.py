@@ -7,9 +7,9 @@ import time
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.common_options import task_id_argument
+from stayer.cli.common_options import json_option, task_id_argument
 from stayer.cli.follow import LOG_POLL_S, Printer
-from stayer.cli.output import note
+from stayer.cli.output import note, print_json
 from stayer.cli.param_types import DURATION
 from stayer.core.model import FINISHED, LogPiece, Task
 from stayer.service.control import logs
@@ -32,7 +32,8 @@ _STACK = b"(most recent call first):"
     metavar="DURATION",
     help="How long to wait for the answer. Default: 20s.",
 )
-def stack(given: Given, id: str, patience: float) -> int:
+@json_option
+def stack(given: Given, id: str, patience: float, as_json: bool) -> int:
     """Show where a running Python task is: the stacks of its threads.
 
     The task writes them to its log, which its worker sends within a second or two.
@@ -46,6 +47,10 @@ def stack(given: Given, id: str, patience: float) -> int:
     if not found:
         note(f"task {task.id} was asked, no answer yet: it comes in `stayer log -f {task.id}`")
         return 1
+    if as_json:
+        text = b"".join(piece.data for piece in found).decode("utf-8", "replace")
+        print_json({"id": task.id, "attempt": task.attempt, "text": text})
+        return 0
     printer = Printer()
     printer.offset = found[0].start
     printer.print(found)

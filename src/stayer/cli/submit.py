@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
+import msgspec
 import rich_click as click
 
 from stayer.cli.command import Decorated, Given
@@ -14,7 +16,7 @@ from stayer.cli.param_types import DURATION, ETA, MEMORY, complete_queue, comple
 from stayer.core import codec, units
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.fields import SUBMISSION, Field, Kind
-from stayer.core.model import Submitted, Value
+from stayer.core.model import JSON, Submitted, Value
 from stayer.core.submit import checks
 from stayer.service import tracing
 from stayer.service.control import tasks as control
@@ -41,6 +43,25 @@ _METAVARS: dict[Kind, str] = {
     "whole": "N",
     "number": "FACTOR",
 }
+WHAT, WHEN, ORDER, RETRIES, LIMITS, FIND = (
+    "What to run", "When", "Who and in which order", "Retries", "Limits", "Find and notify",
+)  # fmt: skip
+PANELS = {
+    WHAT: ("queue", "id", "name", "parameters", "cwd", "env"),
+    WHEN: (
+        "delay", "eta", "expire", "start_before", "held", "after", "when_failed", "near",
+        "near_wait",
+    ),
+    ORDER: ("priority", "owner", "key", "unique", "unique_while", "unique_for"),
+    RETRIES: (
+        "retries", "retry_wait", "retry_on", "give_up_on", "time_growth", "time_most",
+        "memory_growth", "memory_most",
+    ),
+    LIMITS: ("time_limit", "silence_limit", "memory_limit", "grace", "fence"),
+    FIND: ("tags", "notify"),
+}  # fmt: skip
+"""The groups in which the help shows the options."""
+_PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 _COMPLETED = {"queue": complete_queue, "after": complete_task, "near": complete_task}
 
 
@@ -49,9 +70,12 @@ def option_name(field: Field) -> str:
     return field.row.option[-1] if field.row.option else f"--{field.name.replace('_', '-')}"
 
 
-def _option(field: Field) -> Callable[[Any], Any]:
+def _option(field: Field, without_default: bool = False) -> Callable[[Any], Any]:
     """The option by which a field is said."""
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"panel": _PANEL_OF.get(field.name, WHAT)}
+    help = field.row.help
+    if help is not None and without_default:
+        help = re.sub(r" Default: [^.]*\.$", "", help)
     if field.kind == "flag":
         more["is_flag"] = True
     elif field.kind == "choice":
@@ -62,24 +86,41 @@ def _option(field: Field) -> Callable[[Any], Any]:
         more["multiple"] = field.kind in ("words", "variables")
     names = field.row.option or (option_name(field),)
     return click.option(
-        *names, field.name, help=field.row.help, shell_complete=_COMPLETED.get(field.name), **more
+        *names, field.name, help=help, shell_complete=_COMPLETED.get(field.name), **more
     )
 
 
-_OPTIONS = {
-    name: _option(field) for name, field in SUBMISSION.items() if field.row.help is not None
-}
+_OPTIONS = tuple(name for name, field in SUBMISSION.items() if field.row.help is not None)
 
 
-def submission_options(*, leave_out: Sequence[str] = ()) -> Callable[[Decorated], Decorated]:
+parameter_option = click.option(
+    "-p",
+    "--param",
+    "set_parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set one of its parameters: JSON, or else text. May be repeated.",
+    panel=WHAT,
+)
+
+
+def submission_options(
+    *,
+    leave_out: Sequence[str] = (),
+    without_defaults: bool = False,
+    with_single_parameters: bool = True,
+) -> Callable[[Decorated], Decorated]:
     """The options that say what the task is to be, given to the function by the names of the
-    fields; None, an empty list or False means that nothing was said.
+    fields; None, an empty list or False means that nothing was said. `without_defaults`: the help
+    does not say what holds then.
     """
 
     def decorate(function: Decorated) -> Decorated:
         for name in reversed(_OPTIONS):
             if name not in leave_out:
-                function = _OPTIONS[name](function)
+                function = _option(SUBMISSION[name], without_defaults)(function)
+            if name == "parameters" and name not in leave_out and with_single_parameters:
+                function = parameter_option(function)
         return function
 
     return decorate
@@ -126,30 +167,73 @@ def _hint_at_shell(words: Sequence[str]) -> None:
 
 def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """What `new_task` is to make, by these words and options."""
-    for one, other in (("eta", "delay"), ("start_before", "expire")):
-        if options.get(one) is not None and options.get(other) is not None:
-            raise BadInput(f"give either --{one.replace('_', '-')} or --{other}, not both")
     config = given.config()
-
-    def moment(option: str) -> float | None:
-        """By the store's clock, so that `+10m` is ten minutes wherever this clock stands."""
-        text = options[option]
-        return None if text is None else units.moment(text, given.store(make=True).now())
-
-    fields = {name: value for name, value in options.items() if is_given(value)}
+    fields = said_fields(given, words, options)
     fields.setdefault("queue", config.queue)
     fields.setdefault("owner", config.owner)
     fields.setdefault("retries", config.retries)
-    fields |= {
-        "parameters": _parameters(options.get("parameters")),
-        "command": words or None,
-        "cwd": working_directory(options["cwd"]) if words or options["cwd"] else None,
-        "env": _environment(options["env"]),
-        **{name: moment(name) for name in options if SUBMISSION[name].kind == "moment"},
-        "after": [_resolve(given, id) for id in options.get("after", ())],
-        "near": None if options.get("near") is None else _resolve(given, options["near"]),
-    }
+    if words and "cwd" not in fields and not is_remote(given):
+        fields["cwd"] = working_directory(None)
     return fields
+
+
+def said_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What these words and options say of a task, and nothing of what they don't."""
+    for one, other in (("eta", "delay"), ("start_before", "expire")):
+        if options.get(one) is not None and options.get(other) is not None:
+            raise BadInput(f"give either --{one.replace('_', '-')} or --{other}, not both")
+    fields = {
+        name: value for name, value in options.items() if name in SUBMISSION and is_given(value)
+    }
+    if words:
+        fields["command"] = words
+    for name, value in fields.items():
+        if SUBMISSION[name].kind == "moment":
+            # By the store's clock, so that `+10m` is ten minutes wherever this clock stands.
+            fields[name] = units.moment(value, given.store(make=True).now())
+    if "cwd" in fields and not is_remote(given):
+        fields["cwd"] = working_directory(fields["cwd"])
+    if "env" in fields:
+        fields["env"] = _environment(fields["env"])
+    if "after" in fields:
+        fields["after"] = [_resolve(given, id) for id in fields["after"]]
+    if "near" in fields:
+        fields["near"] = _resolve(given, fields["near"])
+    if "parameters" in fields:
+        fields["parameters"] = _parameters(fields["parameters"])
+    if single := single_parameters(options.get("set_parameters", ())):
+        known = fields.get("parameters", {})
+        if not isinstance(known, dict):
+            raise BadInput("-p sets single parameters of an object: give --data an object, or none")
+        fields["parameters"] = {**known, **single}
+    return fields
+
+
+def single_parameters(written: Sequence[str]) -> dict[str, JSON]:
+    """The parameters that `-p NAME=VALUE` sets: what is no JSON is text."""
+    found: dict[str, JSON] = {}
+    for each in written:
+        name, separator, value = each.partition("=")
+        if not name or not separator:
+            raise BadInput(f"-p {each!r}: write NAME=VALUE")
+        if name in found:
+            raise BadInput(f"-p {name} is there twice: give it once")
+        found[name] = scalar(value)
+    return found
+
+
+def scalar(text: str) -> JSON:
+    """The JSON value that a text is, else the text."""
+    try:
+        value: JSON = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text
+    return value
+
+
+def is_remote(given: Given) -> bool:
+    """Whether a server is between: then this machine's folders need not be there where it runs."""
+    return given.store(make=True).remote_operator is not None
 
 
 def _resolve(given: Given, id: str) -> str:
@@ -164,9 +248,7 @@ def working_directory(folder: str | None) -> str:
         raise BadInput("this directory is gone: say where to run with --cwd") from None
 
 
-def _parameters(data: str | None) -> Value:
-    if data is None:
-        return None
+def _parameters(data: str) -> Value:
     if data == "-":
         return codec.parse(_check_size(stdin().read(READ_LIMIT + 1)), "--data -")
     if data.startswith("@"):
@@ -191,7 +273,7 @@ def _check_size(text: bytes) -> bytes:
     return text
 
 
-def _environment(names: Sequence[str]) -> dict[str, str] | None:
+def _environment(names: Sequence[str]) -> dict[str, str]:
     variables = {}
     for entry in names:
         name, separator, value = entry.partition("=")
@@ -202,4 +284,4 @@ def _environment(names: Sequence[str]) -> dict[str, str] | None:
                 raise BadInput(f"--env {name}: it is not set here: set it, or write {name}=VALUE")
             value = os.environ[name]
         variables[name] = value
-    return variables or None
+    return variables

@@ -14,7 +14,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from stayer.cli.output import on_screen, safe
+from stayer.cli.output import is_terminal, on_screen, safe
+from stayer.core.fault_text import error_line
 from stayer.core.insight.failures import Failure
 from stayer.core.insight.queue_stats import Figures
 from stayer.core.liveness.silent import stuck_for
@@ -57,11 +58,22 @@ def console() -> Console:
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
-def draw(*pictures: RenderableType) -> None:
-    """Print these; what goes into a file or a pipe has no blanks at its line ends."""
+def draw(*pictures: RenderableType, paged: bool = False) -> None:
+    """Print these; what goes into a file or a pipe has no blanks at its line ends. `paged`: what is
+    longer than the screen goes through the pager of the user.
+    """
     if sys.stdout is None:
         return
     screen = console()
+    if screen.is_terminal and paged and is_terminal():
+        with screen.capture() as captured:
+            screen.print(*pictures, sep="\n")
+        text = captured.get()
+        if text.count("\n") >= screen.height:
+            click.echo_via_pager(text, color=not screen.no_color)
+        else:
+            click.echo(text, nl=False, color=not screen.no_color)
+        return
     if screen.is_terminal:
         screen.print(*pictures, sep="\n")
         return
@@ -159,7 +171,7 @@ def failures_table(failures: Sequence[Failure], now: float) -> Table:
             cell(failure.kind),
             cell(failure.queues[0] + (f" +{others}" if others else "")),
             cell(short[failure.example]),
-            cell(f"{failure.type}: {failure.message}".rstrip(": "), "red"),
+            cell(error_line(failure.type, failure.message), "red"),
         )
     return table
 

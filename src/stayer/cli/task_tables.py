@@ -10,6 +10,8 @@ from rich.text import Text
 
 from stayer.cli.table_layout import Column, fit_table
 from stayer.cli.tables import STYLES, age, cell, console, short_ids
+from stayer.cli.task_columns import arguments, brief_value, shorten
+from stayer.core.fault_text import fault_line
 from stayer.core.model import FINISHED, RUNNING, Progress, Task, Usage
 from stayer.core.units import format_duration, format_size
 
@@ -26,11 +28,13 @@ Silent = Mapping[str, float]
 def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
     """Make the table of `ls`."""
     words = [name for name in ("key", "unique") if any(getattr(task, name) for task in tasks)]
+    shown = [arguments(task) for task in tasks]
     columns = [
         Column("ID", least=_WHOLE_ID),
         Column("STATE"),
         Column("QUEUE", least=8, rank=3, goes=3),
         Column("KIND", least=8, rank=2, goes=5),
+        *([Column("ARGUMENTS", least=10, rank=3, goes=4)] if any(shown) else []),
         *(Column(name.upper(), least=8, rank=4) for name in words),
         Column("PROGRESS", least=26, rank=1, goes=7),
         Column("AGE", right=True, goes=4),
@@ -45,6 +49,7 @@ def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
             _state(task),
             cell(task.queue),
             cell(task.kind),
+            *([cell(text)] if any(shown) else []),
             *(cell(getattr(task, name)) for name in words),
             latest_news(task, now, silent),
             cell(age(now - task.created)),
@@ -52,7 +57,7 @@ def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
             cell(task.attempt or None),
             cell(task.node),
         )
-        for task in tasks
+        for task, text in zip(tasks, shown, strict=True)
     ]
     return fit_table(columns, rows, console().width)
 
@@ -154,15 +159,17 @@ def bar(made: Progress) -> Text:
 
 
 def latest_news(task: Task, now: float, silent: Silent) -> Text:
-    """Say how far it is, what went wrong, or when it is due: whatever matters now."""
+    """Say how far it is, what went wrong, when it is due, or what it returned: what matters now."""
     if (silence := _silence(task, silent)) is not None:
         return silence
     if task.state == "failed" and task.error:
-        return cell(f"{task.error.type}: {task.error.message}".rstrip(": "), "red")
+        return cell(fault_line(task.error), "red")
     if task.state == "scheduled" and task.eta is not None:
         return cell(f"in {age(task.eta - now)}", "cyan")
     if task.cancel_wanted:
         return cell("stopping", "magenta")
+    if task.state == "complete":
+        return cell(shorten(brief_value(task.result)), "dim")
     return cell(progress(task) if task.state not in FINISHED else None)
 
 

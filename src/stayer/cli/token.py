@@ -7,8 +7,9 @@ from pathlib import Path
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
+from stayer.cli.common_options import json_option
 from stayer.cli.login_link import login_link, server_url
-from stayer.cli.output import note, print_json_array, print_line
+from stayer.cli.output import note, plural, print_json_array, print_outcome
 from stayer.cli.param_types import DURATION, complete_queue
 from stayer.config import access_file
 from stayer.core.errors import BadInput
@@ -51,6 +52,7 @@ def _access(given: Given) -> Access:
     help="With --queue: it may choose any id for its tasks, not only those that begin with the "
     "name of the queue and a colon.",
 )  # fmt: skip
+@json_option
 @click.pass_obj
 def add(
     given: Given,
@@ -59,6 +61,7 @@ def add(
     queues: tuple[str, ...],
     expires: float | None,
     any_id: bool,
+    as_json: bool,
 ) -> None:
     """Make a token and print it, only this once.
 
@@ -69,7 +72,8 @@ def add(
     if any_id and not queues:
         raise BadInput("--any-id goes with --queue: a token for all queues may choose any id")
     access = _access(given)
-    print_line(access.add(name, role, queues, life=expires, any_id=any_id))
+    made = access.add(name, role, queues, life=expires, any_id=any_id)
+    print_outcome(made, {"name": name, "role": role, "token": made}, as_json)
     _print_where_kept(given, access)
 
 
@@ -100,7 +104,7 @@ def ls(given: Given, as_json: bool) -> None:
 
 
 def _time(at: float | None) -> str | None:
-    return None if at is None else f"{rfc3339(at)[:19]}Z"
+    return None if at is None else f"{rfc3339(at)[:19].replace('T', ' ')} UTC"
 
 
 def _expiry(known: Token) -> str:
@@ -121,11 +125,12 @@ def _record(access: Access, known: Token) -> dict[str, JSON]:
 
 @token.command()
 @argument("name", metavar="NAME", help="Whose token it is.")
+@json_option
 @click.pass_obj
-def rm(given: Given, name: str) -> None:
+def rm(given: Given, name: str, as_json: bool) -> None:
     """Remove a token; it and the sessions that it began stop working."""
     _access(given).remove(name)
-    print_line(f"{name} removed")
+    print_outcome(f"{name} removed", {"name": name}, as_json)
 
 
 @token.command()
@@ -158,8 +163,9 @@ def sessions(given: Given, as_json: bool) -> None:
 @token.command()
 @argument("ids", metavar="ID...", nargs=-1, help="A session, as `stayer token sessions` lists it.")
 @click.option("--all", "everybody", is_flag=True, help="All sessions.")
+@json_option
 @click.pass_obj
-def logout(given: Given, ids: tuple[str, ...], everybody: bool) -> None:
+def logout(given: Given, ids: tuple[str, ...], everybody: bool, as_json: bool) -> None:
     """End sessions: their browsers have to log in again."""
     if bool(ids) == everybody:
         raise BadInput("say which: ids of sessions, or --all")
@@ -169,7 +175,7 @@ def logout(given: Given, ids: tuple[str, ...], everybody: bool) -> None:
         if id not in known:
             raise BadInput(f"there is no session {id!r}: `stayer token sessions` lists them")
     number = access.end_sessions(None if everybody else ids)
-    print_line(f"{number} session{'' if number == 1 else 's'} ended")
+    print_outcome(f"{plural(number, 'session')} ended", {"sessions": number}, as_json)
 
 
 @token.command()
@@ -180,16 +186,18 @@ def logout(given: Given, ids: tuple[str, ...], everybody: bool) -> None:
 @click.option(
     "--url", metavar="URL", help="Where the server is. Default: from [serve] of stayer.toml."
 )
+@json_option
 @click.pass_obj
-def link(given: Given, role: Role, url: str | None) -> None:
+def link(given: Given, role: Role, url: str | None, as_json: bool) -> None:
     """Print a link to log in with a browser, once, within ten minutes."""
     access = _access(given)
-    print_line(login_link((url or server_url(given)).rstrip("/"), access.make_code(role)))
+    made = login_link((url or server_url(given)).rstrip("/"), access.make_code(role))
+    print_outcome(made, {"link": made, "role": role}, as_json)
     _print_where_kept(given, access)
 
 
 def _print_where_kept(given: Given, access: Access) -> None:
     """Say where tokens are kept: another folder has another file, and a server reads one only."""
-    note(f"kept in {access.path}: for a server that reads that file, as one started here does")
+    note(f"saved to {access.path}: servers started with this configuration accept it")
     if given.config().store.startswith(("http://", "https://")):
         note("that is not the server you talk to: make tokens on its machine, where it is started")

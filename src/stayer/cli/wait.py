@@ -10,34 +10,44 @@ from stayer.cli.command import Given, command
 from stayer.cli.common_options import timeout_option
 from stayer.cli.exit_codes import BY_FINAL_STATE, TIMED_OUT
 from stayer.cli.output import note, print_json_array, print_line
-from stayer.cli.selection import ids_argument, resolve
+from stayer.cli.selection import Selection, choose, filter_options, ids_argument
 from stayer.cli.tries import Tries
 from stayer.core import codec
+from stayer.core.errors import BadInput, UnknownFlow, UnknownTask
+from stayer.core.fault_text import fault_line
 from stayer.core.model import Task
 from stayer.core.units import format_duration
+from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
 from stayer.service.degraded.retry import deadline_in, retry_while_unreachable, time_left
 from stayer.store import Store
 
 
 @command()
-@ids_argument(required=True, to_change=False)
+@filter_options
+@ids_argument(
+    to_change=False,
+    help="Ids of tasks, or of flows and sweeps. The beginning of a generated id is enough.",
+)
 @timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print an array of records, as JSON.")
-def wait(given: Given, ids: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
+def wait(given: Given, selection: Selection, timeout: float | None, as_json: bool) -> int:
     """Wait until tasks have ended; the exit code says how.
 
-    0: all are complete. 1: one failed. 3: one was cancelled, none failed. 124: time is over. Each
-    task is printed as it ends. If the store can't be reached, it waits for that too, as long as
-    there is time; if the store is not back by then, 4.
+    Name tasks, flows or sweeps, or give a filter: then it waits for all tasks that match now,
+    those that have ended included. 0: all are complete. 1: one failed. 3: one was cancelled, none
+    failed. 124: time is over. Each task is printed as it ends. If the store can't be reached, it
+    waits for that too, as long as there is time; if the store is not back by then, 4.
     """
     deadline = deadline_in(timeout)
 
     def begin() -> tuple[Store, Tries, list[str]]:
         store, tries = given.store(), Tries()
-        return store, tries, resolve(store, ids, tries)
+        return store, tries, _chosen(store, selection, tries)
 
     store, tries, found = retry_while_unreachable(begin, deadline, note)
+    if not found and not selection.ids:
+        note("no task matches")
     open_ids = dict.fromkeys(found)
     ended = _each_as_it_ends(store, open_ids, time_left(deadline), tries)
     if as_json:
@@ -53,6 +63,32 @@ def wait(given: Given, ids: tuple[str, ...], timeout: float | None, as_json: boo
     return tries.worst
 
 
+def _chosen(store: Store, selection: Selection, tries: Tries) -> list[str]:
+    """Find the ids of all tasks that are meant; those of a flow come together."""
+    if not selection.ids:
+        return choose(store, selection, tries)
+    if selection.has_filter:
+        raise BadInput("give either ids or a filter such as -q QUEUE, not both")
+    found: dict[str, None] = {}
+    for id in selection.ids:
+        with tries.each():
+            found |= dict.fromkeys(_tasks_of(store, id))
+    return list(found)
+
+
+def _tasks_of(store: Store, id: str) -> list[str]:
+    try:
+        return [control.resolve(store, id)]
+    except UnknownTask:
+        try:
+            flow = flow_control.resolve(store, id)
+        except UnknownFlow:
+            flow = None
+        if flow is None:
+            raise
+        return [task.id for task in flow_control.tasks_of(store, flow)]
+
+
 def _each_as_it_ends(
     store: Store, open_ids: dict[str, None], timeout: float | None, tries: Tries
 ) -> Iterator[Task]:
@@ -65,7 +101,7 @@ def _each_as_it_ends(
 
 def _describe_end(task: Task) -> str:
     if task.state == "failed" and task.error:
-        return f"{task.id} failed: {task.error.type}: {task.error.message}".rstrip(": ")
+        return f"{task.id} failed: {fault_line(task.error)}"
     if task.started_at is None or task.finished_at is None:
         return f"{task.id} {task.state}"
     return f"{task.id} {task.state} in {format_duration(task.finished_at - task.started_at)}"

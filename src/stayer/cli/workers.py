@@ -5,7 +5,8 @@ from __future__ import annotations
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
-from stayer.cli.output import note, plural, print_json_array, print_line
+from stayer.cli.common_options import json_option
+from stayer.cli.output import note, plural, print_json_array, print_outcome
 from stayer.cli.param_types import complete_worker
 from stayer.cli.tries import Tries
 from stayer.core import codec
@@ -17,7 +18,7 @@ from stayer.store import known_workers
 @click.option("--json", "as_json", is_flag=True, help="Print an array of workers, as JSON.")
 @click.pass_context
 def workers(context: click.Context, as_json: bool) -> None:
-    """List workers; drop a stale one."""
+    """List workers; remove a stale one."""
     if context.invoked_subcommand is not None:
         return
     given: Given = context.obj
@@ -33,7 +34,7 @@ def workers(context: click.Context, as_json: bool) -> None:
         draw(workers_table(found, store.now()))
 
 
-@workers.command()
+@workers.command(name="rm")
 @argument(
     "ids",
     nargs=-1,
@@ -42,8 +43,9 @@ def workers(context: click.Context, as_json: bool) -> None:
     shell_complete=complete_worker,
     help="Ids of workers.",
 )
+@json_option
 @click.pass_obj
-def drop(given: Given, ids: tuple[str, ...]) -> int:
+def rm_(given: Given, ids: tuple[str, ...], as_json: bool) -> int:
     """Give up stale workers, and return their tasks to the queue.
 
     Other workers do this by themselves after a while. A worker that is not stale is refused.
@@ -51,5 +53,8 @@ def drop(given: Given, ids: tuple[str, ...]) -> int:
     store, tries = given.store(), Tries()
     for id in dict.fromkeys(ids):
         with tries.each():
-            print_line(f"{id} dropped, {plural(operator_of(store).drop_worker(id))} returned")
+            number = operator_of(store).drop_worker(id)
+            print_outcome(
+                f"{id} removed, {plural(number)} returned", {"worker": id, "tasks": number}, as_json
+            )
     return tries.worst

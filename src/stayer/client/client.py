@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Self, TypeVar, Unpack
 from weakref import WeakValueDictionary
@@ -19,20 +19,23 @@ from stayer.client.queue import Queue
 from stayer.client.submit import Defaults, Life, Options, build
 from stayer.client.values import Duration, Moment, Storable, epoch, seconds
 from stayer.core.errors import BadInput, StoreUnusable
+from stayer.core.flows.sweep import plan_sweep
 from stayer.core.insight.failures import LIMIT as FAULTS
 from stayer.core.insight.failures import Failures
 from stayer.core.limits import check_filter
 from stayer.core.model import (
     EVERYTHING,
-    STATES,
+    JSON,
+    STATE_WORDS,
     Filter,
     Handles,
     NewTask,
     QueueInfo,
-    State,
+    StateWord,
     Task,
     Value,
     Worker,
+    states_meant,
 )
 from stayer.core.notify.notices import Notice, NoticeState
 from stayer.core.schedules import parse
@@ -94,6 +97,26 @@ class Client:
         """
         build_task = functools.partial(_build, defaults=self.defaults)
         new, tasks = flow.laid_out(build_task, self.defaults.owner)
+        return FlowHandle(self.store, flow_control.submit(self.store, new, tasks)[0])
+
+    def sweep(
+        self,
+        grid: Mapping[str, Iterable[JSON]],
+        *,
+        queue: str,
+        parameters: Mapping[str, JSON] | None = None,
+        throttle: int | None = None,
+        id: str | None = None,
+        title: str | None = None,
+        **options: Unpack[Options],
+    ) -> FlowHandle:
+        """Submit a task for each combination of the values in the grid, at most `throttle` of them
+        at once; `handle.compare()` gives what became of each. Each gets its values in its
+        parameters, beside those that all have in common; in a command `{name}` stands for a value.
+        """
+        pattern = build(queue, parameters and dict(parameters), self.defaults, **options)
+        values = {name: list(each) for name, each in grid.items()}
+        new, tasks = plan_sweep(values, pattern, id=id, name=title, throttle=throttle)
         return FlowHandle(self.store, flow_control.submit(self.store, new, tasks)[0])
 
     def get_flow(self, id: str) -> FlowHandle:
@@ -217,7 +240,7 @@ class Client:
         ids: str | Sequence[str] = (),
         prefix: str | None = None,
         queues: str | Sequence[str] = (),
-        states: State | Sequence[State] = (),
+        states: StateWord | Sequence[StateWord] = (),
         name: str | None = None,
         owner: str | None = None,
         key: str | None = None,
@@ -231,13 +254,13 @@ class Client:
         fingerprint: str | None = None,
     ) -> Iterator[TaskHandle[Value]]:
         """Find the tasks for which all of this holds, newest first."""
-        if unknown := [state for state in _words(states) if state not in STATES]:
-            raise BadInput(f"no state is called {unknown[0]!r}: they are {', '.join(STATES)}")
+        if unknown := [state for state in _words(states) if state not in STATE_WORDS]:
+            raise BadInput(f"no state is called {unknown[0]!r}: they are {', '.join(STATE_WORDS)}")
         wanted = Filter(
             ids=_words(ids),
             prefix=prefix,
             queues=_words(queues),
-            states=_words(states),
+            states=states_meant(_words(states)),
             name=name,
             owner=owner,
             key=key,

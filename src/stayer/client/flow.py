@@ -9,8 +9,10 @@ from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.values import Duration, seconds
 from stayer.core.errors import TaskCancelled, TaskFailed, WaitTimeout
 from stayer.core.flows.model import FlowInfo, NewFlow, task_id
+from stayer.core.flows.sweep import Run
 from stayer.core.model import FINISHED, Filter, NewTask, State, Value
 from stayer.service.control import flows as flow_control
+from stayer.service.control import sweeps as sweep_control
 from stayer.service.control import tasks as control
 from stayer.service.operator import operator_of
 from stayer.store import Store
@@ -67,6 +69,11 @@ class FlowHandle:
         """List all of its tasks, newest first."""
         found = control.find_all(self._store, Filter(flow=self.id))
         return (TaskHandle(self._store, task, as_stored) for task in found)
+
+    def compare(self, part: str | None = None) -> list[Run]:
+        """List the runs of a sweep, or of a map of a flow: parameters, state, result, duration."""
+        self._info, runs = sweep_control.compare(self._store, self.id, part)
+        return runs
 
     def ends_within(self, timeout: Duration | None = None) -> bool:
         """Wait until all of it has ended, well or badly; whether it has."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, Literal, NoReturn, Self, TypeVar, overload
+from collections.abc import Callable, Mapping
+from typing import Generic, Literal, NoReturn, Self, TypeVar, Unpack, overload
 
-from stayer.client.values import Duration, seconds
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from stayer import config
+from stayer.client.submit import Options, build_edits
+from stayer.client.values import Duration, Storable, seconds
 from stayer.core.errors import TaskCancelled, TaskFailed, WaitTimeout
 from stayer.core.model import (
     FINISHED,
+    JSON,
     Attempt,
     Ending,
     Event,
@@ -105,6 +111,7 @@ class TaskView:
     flow = _Field[str | None]()
     part = _Field[str | None]()
     upstreams = _Field[int]()
+    cloned_from = _Field[str | None]()
     retries = _Decided[int]()
     retry_wait = _Decided[float]()
     retry_backoff = _Decided[float]()
@@ -209,12 +216,58 @@ class TaskHandle(TaskView, Generic[R_co]):
         self._record = operator_of(self._store).cancel(self.id, limit)
         return self
 
-    def retry(self, *, from_start: bool = False, now: bool = False) -> Self:
+    def retry(
+        self,
+        *,
+        from_start: bool = False,
+        now: bool = False,
+        parameters: Storable | UnsetType = UNSET,
+        set_parameters: Mapping[str, JSON] | None = None,
+        **options: Unpack[Options],
+    ) -> Self:
         """Run it again, now that it has ended: from its last checkpoint, or from the start. One
-        that was cancelled before its eta waits for that, unless it is to run `now`.
+        that was cancelled before its eta waits for that, unless it is to run `now`. The rest
+        changes what it does from now on, as in `edit`.
         """
-        self._record = operator_of(self._store).retry(self.id, from_start=from_start, now=now)
+        edits = build_edits(parameters, set_parameters, options)
+        self._record = operator_of(self._store).retry(
+            self.id, from_start=from_start, now=now, edits=edits
+        )
         return self
+
+    def edit(
+        self,
+        *,
+        parameters: Storable | UnsetType = UNSET,
+        set_parameters: Mapping[str, JSON] | None = None,
+        **options: Unpack[Options],
+    ) -> Self:
+        """Change what it is to do while it waits: its parameters, or single ones of them, and what
+        else a submission may say; None is the default. Refused once it is taken.
+        """
+        edits = build_edits(parameters, set_parameters, options)
+        self._record = operator_of(self._store).edit(self.id, edits)
+        return self
+
+    def clone(
+        self,
+        *,
+        id: str | None = None,
+        queue: str | None = None,
+        parameters: Storable | UnsetType = UNSET,
+        set_parameters: Mapping[str, JSON] | None = None,
+        **options: Unpack[Options],
+    ) -> Self:
+        """Submit a task like it, with changes as in `edit`, and get that. Results, times, attempts
+        and checkpoints are not copied; its owner is whoever clones, unless `owner` says otherwise.
+        """
+        named = {"id": id, "queue": queue}
+        edits = build_edits(parameters, set_parameters, options)
+        fields = {**edits.fields, **{name: each for name, each in named.items() if each}}
+        answer = operator_of(self._store).clone(
+            self.id, replace(edits, fields=fields), owner=config.load({}).owner
+        )
+        return type(self)(self._store, answer.task, self._convert, answer.fresh)
 
     def hold(self) -> Self:
         """Keep it from being taken until it is released."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from stayer.client.values import Duration, Moment, Size, Storable, epoch, seconds
@@ -22,8 +22,9 @@ from stayer.core.errors import (
     StoreError,
 )
 from stayer.core.fields import SUBMISSION, Kind
-from stayer.core.model import NewTask, Submitted, UniqueWhile, Value, WhenFailed
+from stayer.core.model import JSON, NewTask, Submitted, UniqueWhile, Value, WhenFailed
 from stayer.core.submit import checks
+from stayer.core.submit.edits import Edits
 from stayer.service import tracing
 from stayer.service.control import tasks as control
 from stayer.service.degraded.ambiguous import naming_drawn_ids
@@ -110,6 +111,7 @@ class Options(TaskOptions, total=False):
 
     eta: Moment | None
     delay: Duration | None
+    cloned_from: str | None
 
 
 _UNITS: dict[Kind, Callable[[Any], float]] = {
@@ -131,19 +133,37 @@ def build(
     **options: Unpack[Options],
 ) -> NewTask:
     """Return a task fit to be submitted, or BadInput."""
+    asked = {name: value for name, value in _read(options).items() if value is not None}
+    asked.setdefault("owner", defaults.owner)
+    asked.setdefault("retries", defaults.retries)
+    return checks.new_task(queue=queue, parameters=cast(Value, parameters), id=id, **asked)
+
+
+def build_edits(
+    parameters: Storable | UnsetType,
+    set_parameters: Mapping[str, JSON] | None,
+    options: Options,
+) -> Edits:
+    """Return what is to be different of a task that is there; None is the default."""
+    fields = _read(options)
+    if parameters is not UNSET:
+        fields["parameters"] = parameters
+    return Edits(fields=fields, parameters=dict(set_parameters or {}))
+
+
+def _read(options: Options) -> dict[str, Any]:
+    """Return the options, with times, sizes and tasks as `checks.new_task` takes them."""
     _refuse_unknown(options)
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    for name in given.keys() & _READERS.keys():
-        given[name] = _READERS[name](given[name])
-    given.setdefault("owner", defaults.owner)
-    given.setdefault("retries", defaults.retries)
-    if after := given.get("after"):
+    asked: dict[str, Any] = dict(options)
+    for name in asked.keys() & _READERS.keys():
+        asked[name] = None if asked[name] is None else _READERS[name](asked[name])
+    if after := asked.get("after"):
         if isinstance(after, str):
             raise BadInput(f"after {after!r}: give a list of tasks or ids, such as [{after!r}]")
-        given["after"] = [each if isinstance(each, str) else each.id for each in after]
-    if (near := given.get("near")) is not None and not isinstance(near, str):
-        given["near"] = near.id
-    return checks.new_task(queue=queue, parameters=cast(Value, parameters), id=id, **given)
+        asked["after"] = [each if isinstance(each, str) else each.id for each in after]
+    if (near := asked.get("near")) is not None and not isinstance(near, str):
+        asked["near"] = near.id
+    return asked
 
 
 def _refuse_unknown(options: Mapping[str, object]) -> None:

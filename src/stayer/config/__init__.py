@@ -2,7 +2,8 @@
 
 Called by every door. `Config` is the table of all settings: a field with its `Setting` is all that
 a new one needs; `WORKER` and `SERVE` are what the file may say about workers and about the server.
-The file is the one named by the flag `config` or by `STAYER_CONFIG`, else `./stayer.toml`, else
+The file is the one named by the flag `config` or by `STAYER_CONFIG`, else the `stayer.toml` of
+this folder or the nearest above it, else
 `$XDG_CONFIG_HOME/stayer/stayer.toml`. It may say which programs are run, so one that others can
 write is not believed: see `trust`.
 """
@@ -262,7 +263,7 @@ def token_for(config: Config) -> str | None:
         variable,
     ):
         raise BadConfig(
-            f"{variable} is not sent to {config.store}, which the {FILE} of this folder names "
+            f"{variable} is not sent to {config.store}, which a {FILE} of this folder names "
             f"({config.file}). If you trust that server, name it with --store or STAYER_STORE, or "
             "the file with --config; or put its token beside it, in the file"
         )
@@ -345,11 +346,17 @@ def access_file(config: Config, environ: Environment | None = None) -> Path:
         return Path(named)
     if config.file is not None:
         return Path(config.file).with_suffix(".access.json")
+    own = user_access_file(environ)
+    if own is None:
+        raise BadConfig("there is no home directory for the tokens: set serve.access_file")
+    return own
+
+
+def user_access_file(environ: Environment | None = None) -> Path | None:
+    """Where tokens are kept without a configuration file; None without a home."""
     environ = os.environ if environ is None else environ
     folder = _user_folder(environ, "XDG_CONFIG_HOME", ".config")
-    if folder is None:
-        raise BadConfig("there is no home directory for the tokens: set serve.access_file")
-    return folder / "stayer" / "stayer.access.json"
+    return None if folder is None else folder / "stayer" / "stayer.access.json"
 
 
 def _find_file(
@@ -364,8 +371,8 @@ def _find_file(
             raise BadConfig(f"{source}: there is no file {path}: make it, or name another")
         return path, "named", None
     passed_over = None
-    if os.path.isfile(cwd / FILE):
-        here = (cwd / FILE).absolute()
+    here = _nearest(cwd)
+    if here is not None:
         # A link, too: relative paths in the file are relative to where that is.
         why_not = distrust_path(here)
         if why_not is None:
@@ -374,6 +381,20 @@ def _find_file(
     folder = _user_folder(environ, "XDG_CONFIG_HOME", ".config")
     own = None if folder is None else folder / "stayer" / FILE
     return own if own and os.path.isfile(own) else None, "own", passed_over
+
+
+def _nearest(cwd: Path) -> Path | None:
+    """The file of this folder, or of the nearest one above that has one: a command in a subfolder
+    of a project means the project's store. A parent that can't be looked into has none.
+    """
+    try:
+        folder = cwd.absolute()
+    except OSError:  # this directory is gone
+        return None
+    for each in (folder, *folder.parents):
+        if os.path.isfile(each / FILE):
+            return each / FILE
+    return None
 
 
 def _user_folder(environ: Environment, variable: str, otherwise: str) -> Path | None:

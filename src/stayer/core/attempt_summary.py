@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stayer.core.fault_text import fault_line
 from stayer.core.model import Change, Task
 from stayer.core.units import format_duration
 
@@ -45,7 +46,7 @@ def _why(change: Change) -> str:
     if change.to in ("complete", "cancelled") or end is None or end.ending is None:
         return ""
     if (fault := end.error) is not None:
-        text = _line(f"{fault.type}: {fault.message}".rstrip(": "), 200)
+        text = _line(fault_line(fault), 200)
     else:  # the ending comes first in the note of the event
         text = (change.effect.note or "").partition(": ")[2]
     return f" ({', '.join(each for each in (end.ending, text) if each)})"

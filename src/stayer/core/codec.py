@@ -413,6 +413,11 @@ def _field_json(name: str, value: Any) -> JSON:
     return _record_json(value) if isinstance(value, Struct) else value
 
 
+def shown_value(value: Value) -> JSON:
+    """Parameters or a result as JSON shows them."""
+    return {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
+
+
 def encode(value: JSON) -> str:
     """JSON on one line."""
     return _encode(value).decode()

@@ -139,7 +139,9 @@ class TaskFailed(StayerError):
     def __init__(self, task_id: str, error: Fault | None) -> None:
         self.task_id = task_id
         self.error = error
-        detail = f": {error.type}: {error.message}".rstrip(": ") if error else ""
+        from stayer.core.fault_text import fault_line
+
+        detail = f": {fault_line(error)}" if error else ""
         super().__init__(f"task {task_id} failed{detail}")
 
 

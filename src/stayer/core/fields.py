@@ -54,6 +54,8 @@ class Row(Struct, frozen=True):
     """The type of it in JSON that somebody writes, if not that of its kind."""
     shown: bool = True
     """Whether it is in the public record."""
+    fixed: bool = False
+    """Whether it stays as it was submitted: `edit` can't change it."""
 
 
 _MOST_WHOLE = 2**31
@@ -68,12 +70,14 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             "The queue. Default: the one that the configuration names.",
             option=("-q", "--queue"),
             metavar="QUEUE",
+            fixed=True,
         ),
         "id": Row(
             "its id, the only one of its kind; it may not begin with `-`, nor be `.` or `..`",
             4,
             "Its id. One that is there already is not added again.",
             metavar="ID",
+            fixed=True,
         ),
         "name": Row(
             "the function or class that it runs",
@@ -116,11 +120,13 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             "Run it when this task is complete, and give it the result. May be repeated.",
             metavar="ID",
             most=Most(WORD, 100_000),
+            fixed=True,
         ),
         "when_failed": Row(
             "what becomes of it when a task that it is to run after fails",
             None,
             "What to do with it if a task that it is to run after fails. Default: cancel it.",
+            fixed=True,
         ),
         "near": Row(
             "the one of the tasks that it runs after "
@@ -128,16 +134,19 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             None,
             "Run it on the node on which this task has run, one of --after, if that can be.",
             metavar="ID",
+            fixed=True,
         ),
         "near_wait": Row(
             "how long it waits for the node of `near`; a minute, if nothing is said",
             None,
             "How long to wait for that node, before any other may take it. Default: 1m.",
+            fixed=True,
         ),
         "cwd": Row(
             "where its command runs",
             23,
-            "Where the command is to run. Default: here.",
+            "Where the command is to run. Default: here; through a server, where its worker was "
+            "started.",
             metavar="DIR",
             most=Most(PATH),
         ),
@@ -156,7 +165,9 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             metavar="TAG",
             most=_SHORT_LIST,
         ),
-        "owner": Row("whose it is", 10, "Whose task it is. Default: yours.", metavar="OWNER"),
+        "owner": Row(
+            "whose it is", 10, "Whose task it is. Default: yours.", metavar="OWNER", fixed=True
+        ),
         "key": Row(
             "whose work it is: how many of one key run at once can be "
             "[limited](../how-to/limits.md)",
@@ -164,23 +175,27 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             "Whose work it is (a user, a customer, a licence): queues can limit how much of one "
             "key runs at once.",
             metavar="KEY",
+            fixed=True,
         ),
         "unique": Row(
             "a word that [one task at a time](../how-to/unique.md) of its queue has",
             42,
             "Add it only if no other task of the queue has this word and has not ended.",
             metavar="WORD",
+            fixed=True,
         ),
         "unique_while": Row(
             "how long it keeps its unique word to itself: until it is taken, or until it has ended",
             43,
             "How long it keeps --unique to itself: until it is taken, or until it has ended "
             "(the default).",
+            fixed=True,
         ),
         "unique_for": Row(
             "how long it keeps its unique word to itself after its end",
             44,
             "Keep --unique to itself for so long after its end, too.",
+            fixed=True,
         ),
         "notify": Row(
             "the hooks that are told [what becomes of it](../how-to/be-told-when-a-task-ends.md), "
@@ -196,6 +211,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             19,
             "Not to be taken until it is released.",
             option=("--hold",),
+            fixed=True,
         ),
         "retries": Row(
             "how often it may be run again after a failure",
@@ -275,6 +291,12 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             "what happens to it when its worker loses its lease; null: as its worker says",
             None,
             "What happens to it when its worker's lease is over and the store is out of reach.",
+        ),
+        "cloned_from": Row(
+            "the task of which it is a "
+            "[changed copy](../how-to/retry-what-failed.md#run-it-again-with-changes)",
+            50,
+            fixed=True,
         ),
     },
     "options": {
@@ -458,6 +480,8 @@ def _home(key: str, declared: dict[type[Struct], dict[str, Any]]) -> tuple[type[
 FIELDS = tuple(_fields())
 SUBMISSION = {field.name: field for field in FIELDS if field.set_by == "submitter"}
 """What a submission may say, in the order of `--help`."""
+EDITABLE = tuple(name for name, field in SUBMISSION.items() if not field.row.fixed)
+"""What of it can be changed while the task waits, or when it is retried."""
 STORED = tuple(
     field
     for name in Task.__struct_fields__

@@ -12,8 +12,9 @@ back to `pending`, if nobody has touched it since.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
-from typing import Literal, TypeAlias, TypedDict, assert_never
+from typing import Any, Literal, TypeAlias, TypedDict, assert_never
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -153,6 +154,18 @@ class Set(Struct, frozen=True):
     notify: tuple[str, ...] | UnsetType = UNSET
 
 
+class Edit(Struct, frozen=True, kw_only=True):
+    """Somebody changes what a task is to do before it does it."""
+
+    sets: Mapping[str, Any] = {}
+    """Fields of the Task that become something else."""
+    parameters: Value | UnsetType = UNSET
+    note: str
+    """What was changed, in words."""
+    is_early: bool = False
+    """The eta that it has now is still to come."""
+
+
 class Retry(Struct, frozen=True):
     """Somebody wants a finished task run again, once these have ended."""
 
@@ -161,6 +174,8 @@ class Retry(Struct, frozen=True):
     """What it saved in earlier attempts is forgotten."""
     keeps_eta: bool = False
     """It is due when it was before; else at once. See `is_early`."""
+    edit: Edit | None = None
+    """What is changed on this occasion."""
 
 
 class WaitAgain(Struct, frozen=True):
@@ -196,6 +211,7 @@ Happening: TypeAlias = (
     | Ask
     | Note
     | Set
+    | Edit
     | Retry
     | WaitAgain
     | Hold
@@ -220,6 +236,8 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     **{(state, Ask): (state,) for state in RUNNING},
     **{(state, Note): (state,) for state in RUNNING},
     **{(state, Set): (state,) for state in (*QUEUED, *RUNNING)},
+    ("waiting", Edit): ("waiting",),
+    **{(state, Edit): ("pending", "scheduled") for state in ("pending", "scheduled")},
     **{(state, Retry): ("pending", "scheduled", "waiting") for state in FINISHED},
     **{(state, WaitAgain): ("waiting",) for state in QUEUED},
     **{(state, Hold): (state,) for state in (*QUEUED, *RUNNING)},
@@ -307,6 +325,8 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _change(task, task.state, word=event, note=note)
         case Set():
             return _set(task, happening)
+        case Edit():
+            return _edit(task, happening)
         case Retry():
             return _retry(task, happening)
         case WaitAgain(waits=waits, held=held):
@@ -355,6 +375,7 @@ def _change(
     order: bool = False,
     from_start: bool = False,
     result: Value | UnsetType = UNSET,
+    edit: Edit | None = None,
 ) -> Change:
     """Make the change of a task as it is now. `order`: it takes the next number, so that whoever
     read the task before must read it again; the rest is as in `effects.effect`.
@@ -368,10 +389,11 @@ def _change(
         queue=task.queue,
         unique_is_free=task.state in FINISHED,
         result=result,
+        parameters=UNSET if edit is None else edit.parameters,
         effect=effects.effect(
             task.state,
             to,
-            sets,
+            sets if edit is None else {**sets, **edit.sets},
             word=word,
             note=note,
             ending=ending,
@@ -506,21 +528,32 @@ def _set(task: Task, wanted: Set) -> Change:
     return _change(task, task.state, becomes, word="set", order=True)
 
 
+def _edit(task: Task, edit: Edit) -> Change:
+    to: State = "scheduled" if edit.is_early else "pending"
+    if task.state == "waiting":
+        to = "waiting"
+    return _change(task, to, word="edited", note=edit.note, order=True, edit=edit)
+
+
 def _retry(task: Task, retry: Retry) -> Change:
     """Counters at zero; the attempt's number goes on, logs stay, and so does what it saved, unless
     it is to begin from the start.
     """
-    ready: State = "scheduled" if retry.keeps_eta else "pending"
+    edit = retry.edit
+    is_early = retry.keeps_eta if edit is None or "eta" not in edit.sets else edit.is_early
+    ready: State = "scheduled" if is_early else "pending"
     return _change(
         task,
         "waiting" if retry.waits else ready,
         {"error": None, "failures": 0, "interruptions": 0, "losses": 0},
         waits=retry.waits or UNSET,
         result=None,
-        delay=UNSET if retry.keeps_eta else None,
+        delay=UNSET if is_early else None,
         order=True,
         from_start=retry.from_start,
         word="retried from the start" if retry.from_start else "retried",
+        note=None if edit is None else edit.note,
+        edit=edit,
     )
 
 
@@ -567,6 +600,13 @@ def _refusal(task: Task, happening: Happening) -> str:
             return f"{text}: only a finished task can be retried"
         case Cancel() | Hold() | Release() | Set() if task.state in FINISHED:
             return f"{text}: it has ended, there is nothing to {what}"
+        case Edit() if task.state in RUNNING:
+            return (
+                f"{text}: what runs can't be edited. `stayer set` changes its limits; or cancel it "
+                "and retry it with changes, or clone it"
+            )
+        case Edit():
+            return f"{text}: it has ended. Retry it with these changes, or clone it"
         case Ask(verb=verb):
             return f"{text}: only a running task can be asked to {verb}"
         case _:

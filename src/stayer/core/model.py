@@ -5,7 +5,7 @@ Times are epoch seconds by the store's clock, durations are seconds, ids are str
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict
 
 import msgspec
@@ -65,6 +65,17 @@ STATES: tuple[State, ...] = (
 QUEUED: tuple[State, ...] = ("waiting", "scheduled", "pending")
 RUNNING: tuple[State, ...] = ("reserved", "started")
 FINISHED: tuple[State, ...] = ("complete", "failed", "cancelled")
+StateWord = State | Literal["running"]
+"""What people may say of states: `running` is what a worker has."""
+STATE_WORDS: tuple[StateWord, ...] = (*STATES, "running")
+
+
+def states_meant(words: Iterable[StateWord]) -> tuple[State, ...]:
+    """The states that these words mean, each once."""
+    found: dict[State, None] = {}
+    for word in words:
+        found |= dict.fromkeys(RUNNING) if word == "running" else {word: None}
+    return tuple(found)
 
 
 class Fault(Struct, frozen=True, omit_defaults=True):
@@ -181,6 +192,8 @@ class NewTask(Struct, frozen=True, kw_only=True):
     flow: str | None = None
     part: str | None = None
     """Its name in the flow; the tasks of a map have one in common."""
+    cloned_from: str | None = None
+    """The id of the task of which it is a changed copy."""
     generated: bool = False
     """The id was drawn at random, so it need not be looked up first."""
 
@@ -249,6 +262,7 @@ class Task(Struct, frozen=True):
     """While it is failed: the same for all that failed in the same way. See
     `core.insight.fingerprint`.
     """
+    cloned_from: str | None = None
 
     @property
     def kind(self) -> str:
@@ -342,6 +356,8 @@ class Change(Struct, frozen=True, kw_only=True):
     effect: Effect
     result: Value | UnsetType = UNSET
     """Stands beside the effect, so that tasks that ended alike can share that."""
+    parameters: Value | UnsetType = UNSET
+    """New ones, if somebody edited them."""
     checkpoint: bytes | None = None
     """What the attempt saved last, if no beat could bring it."""
     ago: float = 0.0

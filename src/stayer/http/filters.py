@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from stayer.core import units
 from stayer.core.errors import BadInput
 from stayer.core.limits import check_filter
-from stayer.core.model import JSON, Filter, State
+from stayer.core.model import JSON, Filter, StateWord, states_meant
 from stayer.http.problem import without_place
 from stayer.service.degraded.partial import partly
 from stayer.store import Store
@@ -31,7 +31,10 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
     id: Annotated[tuple[str, ...], Meta(description="With this id. Repeat it for more.")] = ()
     prefix: Annotated[str, Meta(description="With an id that begins so.")] | None = None
     queue: Annotated[tuple[str, ...], Meta(description="In this queue. Repeat it for more.")] = ()
-    state: Annotated[tuple[State, ...], Meta(description="In this state. Repeat it for more.")] = ()
+    state: Annotated[
+        tuple[StateWord, ...],
+        Meta(description="In this state; `running` is reserved or started. Repeat it for more."),
+    ] = ()
     name: Annotated[str, Meta(description="With this name, or this command.")] | None = None
     owner: Annotated[str, Meta(description="Of this owner.")] | None = None
     key: Annotated[str, Meta(description="With this key.")] | None = None
@@ -89,7 +92,7 @@ def to_filter(store: Store, query: TaskFilter) -> Filter:
         ids=query.id,
         prefix=query.prefix,
         queues=query.queue,
-        states=query.state,
+        states=states_meant(query.state),
         name=query.name,
         owner=query.owner,
         key=query.key,

@@ -128,6 +128,8 @@ def cancel(call: Call) -> Answer:
 def retry(call: Call) -> Answer:
     """Let a flow go on from where it failed."""
     id = call.path["id"]
+    if call.body.changes:
+        raise BadInput("changes: retry single tasks with them, not a whole flow")
     number = flow_control.retry(call.store, id, from_start=call.body.from_start)
     return Answer({"id": id, "tasks": number})
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from stayer.core import codec, fields, limits
 from stayer.core.flows.model import Part
+from stayer.core.flows.sweep import Run
 from stayer.core.insight.explanation import Reason
 from stayer.core.insight.failures import Failure
 from stayer.core.insight.queue_stats import Figures
@@ -34,6 +35,7 @@ from stayer.core.model import (
 from stayer.core.notify.notices import Notice
 from stayer.core.schedules.model import Schedule
 from stayer.core.schedules.parse import WrittenSchedule
+from stayer.core.submit.edits import MERGED
 from stayer.core.submit.json import WrittenSubmission
 from stayer.http import problem
 from stayer.http.route import JSON_MEDIA, Route
@@ -267,6 +269,21 @@ def _submission() -> Schema:
     }
 
 
+def _edits() -> Schema:
+    written = _submission()
+    merged: Schema = {
+        "type": "object",
+        "description": "Parameters that are set one by one; the others stay.",
+    }
+    fixed = [name for name in fields.SUBMISSION if name not in fields.EDITABLE]
+    return {
+        **written,
+        "description": "What is to be different; null stands for the default. Only a clone may "
+        f"have another {', '.join(fixed)}.",
+        "properties": {**written["properties"], MERGED: merged},
+    }
+
+
 def _flow_schemas(counts: Schema) -> Schema:
     """What is about flows; `counts` says how many tasks are in each state."""
     names: Schema = {"type": "array", "items": _STRING}
@@ -295,6 +312,11 @@ def _flow_schemas(counts: Schema) -> Schema:
         ),
         "FlowPage": _object(flows=_array("Flow"), next=_optional(_STRING)),
         "AcceptedFlow": _with("Flow", {"fresh": {"type": "boolean"}}),
+        "Run": _record(Run, parameters={"type": "object"}, result={}),
+        "Sweep": _object(
+            id=_STRING, name=_STRING, state={"enum": list(STATES)}, counts=counts,
+            parameters=names, figures=names, runs=_array("Run"),
+        ),
         "FlowTold": _object(id=_STRING, tasks=_INTEGER),
         "Upstreams": _object(after=names, behind=names, waits=names, waiting_for=_INTEGER),
         "FlowSubmission": {
@@ -352,6 +374,7 @@ def _schemas() -> Schema:
             ]
         },
         "Submission": _submission(),
+        "Edits": _edits(),
         "Submissions": {
             "oneOf": [
                 {"$ref": f"{_REF}Submission"},

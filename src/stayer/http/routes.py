@@ -12,6 +12,7 @@ from stayer.http import (
     stats,
     streams,
     submit,
+    sweeps,
     system,
     tasks,
     workers,
@@ -34,6 +35,13 @@ _SUBMITTING = (
         "accepted again (200), nor is that of a deleted task (409; in a list, `purged` says so).",
         body=bytes, body_schema={"$ref": "#/components/schemas/Submissions"}, body_needed=True,
         answer="Accepted", status=(200, 201), problems=(409, 413, 415),
+    ),
+    Route(
+        method="POST", path=f"{_TASK}/clone", role="submit", run=tasks.clone,
+        summary="Submit a task like this one, with changes: fields as in a submission, null for "
+        "the default. Results, times, attempts and checkpoints are not copied.",
+        body=bytes, body_schema={"$ref": "#/components/schemas/Edits"},
+        answer="AcceptedTask", status=(200, 201), problems=(404, 409, 413, 415),
     ),
 )  # fmt: skip
 
@@ -110,8 +118,16 @@ _STEERING = (
     ),
     Route(
         method="POST", path=f"{_TASK}/retry", role="operate", run=tasks.retry,
-        summary="Run a finished task again, from its last checkpoint or from the start.",
-        body=tasks.RetryBody, answer="Task", problems=(404, 409, 415),
+        summary="Run a finished task again, from its last checkpoint or from the start, perhaps "
+        "with changes.",
+        body=tasks.RetryBody, answer="Task", problems=(404, 409, 413, 415),
+    ),
+    Route(
+        method="POST", path=f"{_TASK}/edit", role="operate", run=tasks.edit,
+        summary="Change what a task that waits is to do: fields as in a submission, null for the "
+        "default.",
+        body=bytes, body_schema={"$ref": "#/components/schemas/Edits"}, body_needed=True,
+        answer="Task", problems=(404, 409, 413, 415),
     ),
     Route(
         method="POST", path=f"{_TASK}/signal", role="operate", run=tasks.signal,
@@ -149,7 +165,23 @@ _STEERING = (
         for verb, run, summary in (
             ("hold", tasks.hold_many, "Hold the queued tasks that match"),
             ("release", tasks.release_many, "Release the held tasks that match"),
+            ("pause", tasks.pause_many, "Pause the running tasks that match"),
+            ("resume", tasks.resume_many, "Resume the running tasks that match"),
+            ("delete", tasks.delete_many, "Forget the finished tasks that match"),
         )
+    ),
+    Route(
+        method="POST", path="/v1/tasks/signal", role="operate", run=tasks.signal_many,
+        summary="Send a signal to the running tasks that match, a page at a time.",
+        query=TaskFilter, body=tasks.SignalBody, body_needed=True, answer="TaskPage",
+        problems=(415,),
+    ),
+    Route(
+        method="PATCH", path="/v1/tasks", role="operate", run=tasks.set_many,
+        summary="Change the priority, the limits or the hooks of the unfinished tasks that match, "
+        "a page at a time.",
+        query=TaskFilter, body=tasks.SetBody, body_needed=True, answer="TaskPage",
+        problems=(415,),
     ),
     Route(
         method="POST", path="/v1/tasks/purge", role="operate", run=tasks.purge,
@@ -185,6 +217,18 @@ _FLOWS = (
         method="POST", path=f"{_FLOW}/retry", role="operate", run=flows.retry,
         summary="Run again what failed or was cancelled; what is complete stays.",
         body=tasks.RetryBody, answer="FlowTold", problems=(404, 409, 415),
+    ),
+    Route(
+        method="POST", path="/v1/sweeps", role="submit", run=sweeps.submit,
+        summary="Submit a task for each combination of parameters, all or none: a flow with one "
+        "map, `sweep`.",
+        body=sweeps.SweepBody, body_needed=True,
+        answer="AcceptedFlow", status=(200, 201), problems=(409, 413, 415),
+    ),
+    Route(
+        method="GET", path="/v1/sweeps/{id}", role="read", run=sweeps.show,
+        summary="The runs of a sweep, to be compared: parameters, state, result, duration.",
+        query=sweeps.CompareQuery, answer="Sweep", problems=(404, 409),
     ),
     Route(
         method="GET", path=f"{_TASK}/upstreams", role="read", run=flows.upstreams,

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 _TASK, _QUEUE = "/v1/tasks/{id}", "/v1/queues/{name}"
 _OF_OTHERS = {f"{_TASK}/upstreams"}
 _FREE = {("GET", "/v1/session"), ("GET", "/v1/clock")}
+_ON_MANY = ("cancel", "retry", "hold", "release", "pause", "resume", "signal", "delete")
 _NAMED_BY = {
     ("GET", "/v1/tasks"): "queue",
     ("GET", "/v1/failures"): "queue",
     ("GET", "/v1/queues"): "name",
     ("GET", "/v1/events"): "queue",
-    **{("POST", f"/v1/tasks/{verb}"): "queue" for verb in ("cancel", "retry", "hold", "release")},
+    ("PATCH", "/v1/tasks"): "queue",
+    **{("POST", f"/v1/tasks/{verb}"): "queue" for verb in _ON_MANY},
 }
 """Which parameter says the queues that a request is about."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from stayer.core import codec, units
+from stayer.core import codec, ids, units
 from stayer.core.errors import BadInput, Refused, TaskCancelled, TaskFailed, UnknownTask
 from stayer.core.insight import explanation
 from stayer.core.model import (
@@ -22,10 +23,11 @@ from stayer.core.model import (
     State,
     Task,
 )
+from stayer.core.submit.edits import Edits, parse_edits
 from stayer.http.filters import ListQuery, TaskFilter, is_empty, moment, part_of, to_filter
 from stayer.http.pages import encode, encode_full, read_page
 from stayer.http.route import Answer, Call
-from stayer.http.scopes import confine_reason
+from stayer.http.scopes import check_new, confine_reason
 from stayer.service.control import tasks as control
 from stayer.service.explain import explain as find_reasons
 from stayer.store import Store
@@ -195,13 +197,51 @@ class RetryBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     now: Annotated[bool, Meta(description="At once, also if it was cancelled before its eta.")] = (
         False
     )
+    changes: Annotated[
+        dict[str, Any],
+        Meta(description="What is to be different from now on, as in POST …/edit."),
+    ] = {}
+
+    def edits(self) -> Edits | None:
+        return parse_edits(codec.encode(self.changes), "changes") if self.changes else None
 
 
 def retry(call: Call) -> Answer:
-    """Run a task again, from its checkpoint or from the start."""
+    """Run a task again, from its checkpoint or from the start, perhaps with changes."""
     body: RetryBody = call.body
-    task = control.retry(call.store, call.path["id"], from_start=body.from_start, now=body.now)
+    task = control.retry(
+        call.store,
+        call.path["id"],
+        from_start=body.from_start,
+        now=body.now,
+        edits=body.edits(),
+    )
     return Answer(codec.record(task))
+
+
+def edit(call: Call) -> Answer:
+    """Change what a task that waits is to do."""
+    edits = parse_edits(call.body, "body")
+    return Answer(codec.record(control.edit(call.store, call.path["id"], edits)))
+
+
+def clone(call: Call) -> Answer:
+    """Submit a task like this one, with changes."""
+    edits = parse_edits(call.body, "body")
+    who = call.who
+    assert who is not None
+    asked = dict(edits.fields)
+    if who.queues or asked.get("owner") is None:
+        asked["owner"] = who.name
+    edits = replace(edits, fields=asked)
+    new = control.cloned_task(call.store, call.path["id"], edits)
+    if new.generated and who.queues and not who.any_id:
+        new = replace(new, id=ids.below_queue(new.queue, new.id))
+    check_new(who, new)
+    answer = control.submit_clone(call.store, new)
+    location = f"{call.service.settings.root_path}/v1/tasks/{quote(answer.task.id, safe='')}"
+    shown: dict[str, JSON] = {**codec.record(answer.task), "fresh": answer.fresh}
+    return Answer(shown, 201 if answer.fresh else 200, {"location": location})
 
 
 def _verb(act: Callable[[Store, str], Task]) -> Callable[[Call], Answer]:
@@ -222,7 +262,12 @@ def signal(call: Call) -> Answer:
 
 def set_task(call: Call) -> Answer:
     """Set priority, limits and hooks of a task."""
-    body: SetBody = call.body
+    task = control.set(call.store, call.path["id"], **_setting(call.body))
+    return Answer(codec.record(task))
+
+
+def _setting(body: SetBody) -> dict[str, Any]:
+    """What `control.set` is to set."""
     limits: dict[str, float] = {}
     for name, read in (
         ("time", units.duration),
@@ -235,15 +280,7 @@ def set_task(call: Call) -> Answer:
     more = None if body.more_time is UNSET else _read("more_time", units.duration, body.more_time)
     if body.priority is None and not limits and more is None and body.notify is None:
         raise BadInput(f"say what to set: {', '.join(SetBody.__struct_fields__)}")
-    task = control.set(
-        call.store,
-        call.path["id"],
-        priority=body.priority,
-        limits=limits,
-        more_time=more,
-        notify=body.notify,
-    )
-    return Answer(codec.record(task))
+    return {"priority": body.priority, "limits": limits, "more_time": more, "notify": body.notify}
 
 
 def _read(name: str, read: Callable[[Any], float], written: object) -> float:
@@ -289,10 +326,13 @@ def cancel_many(call: Call) -> Answer:
 
 def retry_many(call: Call) -> Answer:
     """Run again the tasks that match and failed or were cancelled."""
-    from_start = call.body.from_start
+    body: RetryBody = call.body
+    edits = body.edits()
     return _bulk(
         call,
-        lambda id: control.retry(call.store, id, from_start=from_start),
+        lambda id: control.retry(
+            call.store, id, from_start=body.from_start, now=body.now, edits=edits
+        ),
         ("failed", "cancelled"),
     )
 
@@ -305,6 +345,38 @@ def hold_many(call: Call) -> Answer:
 def release_many(call: Call) -> Answer:
     """Release the tasks that match and are held."""
     return _bulk(call, lambda id: control.release(call.store, id), (), held=True)
+
+
+def pause_many(call: Call) -> Answer:
+    """Pause the running tasks that match."""
+    return _bulk(call, lambda id: control.pause(call.store, id), RUNNING)
+
+
+def resume_many(call: Call) -> Answer:
+    """Resume the running tasks that match."""
+    return _bulk(call, lambda id: control.resume(call.store, id), RUNNING)
+
+
+def signal_many(call: Call) -> Answer:
+    """Send a signal to the running tasks that match."""
+    return _bulk(call, lambda id: control.signal(call.store, id, call.body.signal), RUNNING)
+
+
+def set_many(call: Call) -> Answer:
+    """Set priority, limits and hooks of the unfinished tasks that match."""
+    setting = _setting(call.body)
+    return _bulk(call, lambda id: control.set(call.store, id, **setting), (*QUEUED, *RUNNING))
+
+
+def delete_many(call: Call) -> Answer:
+    """Forget the finished tasks that match."""
+
+    def forget(id: str) -> Task:
+        task = control.get(call.store, id)
+        control.delete(call.store, id)
+        return task
+
+    return _bulk(call, forget, FINISHED)
 
 
 class PurgeBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

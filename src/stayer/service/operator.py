@@ -39,6 +39,8 @@ class LocalOperator:
 
     cancel = _over_store(tasks.cancel)
     retry = _over_store(tasks.retry)
+    edit = _over_store(tasks.edit)
+    clone = _over_store(tasks.clone)
     hold = _over_store(tasks.hold)
     release = _over_store(tasks.release)
     pause = _over_store(tasks.pause)

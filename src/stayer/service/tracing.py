@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from stayer.core.fault_text import fault_line
 from stayer.core.model import Change, NewTask, Task
 from stayer.core.ordering.lanes import TRACE
 from stayer.core.version import __version__
@@ -107,7 +108,7 @@ def attempt(task: Task, change: Change, began_at: float | None = None) -> None:
     )  # fmt: skip
     if news.ending not in _NO_FAULT:
         fault = news.error
-        text = news.ending if fault is None else f"{fault.type}: {fault.message}"
+        text = news.ending if fault is None else fault_line(fault)
         span.set_status(StatusCode.ERROR, text)
         if fault is not None:
             span.set_attribute("error.type", fault.type)

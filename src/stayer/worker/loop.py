@@ -242,7 +242,7 @@ class WorkerLoop(BeatingWorker):
         )
         self._has_changed = True
         self._send_description()
-        logger.info("took new settings: %d slots", new.slots)
+        logger.info("took new settings: %d slot%s", new.slots, "" if new.slots == 1 else "s")
 
     def _become_new_if_buried(self) -> None:
         """Act as if buried: kill what runs under the old name, then begin again under a new one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal as signals
 from typing import Any
 
+from stayer.core.fault_text import exit_fault
 from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Snooze, Stop, WorkerLost
 from stayer.core.model import Fault
 from stayer.core.units import as_wait, format_duration, format_limit
@@ -64,8 +65,7 @@ def outcome(
         return _read_exception(error, exit["exit_code"])
     if exit.get("oom"):  # of a shell, which says that what it ran was killed
         return Fail(Fault("OutOfMemory", _OUT_OF_MEMORY, tail or None, exit["exit_code"]), "oom")
-    fault = Fault("ExitCode", f"exit code {exit['exit_code']}", tail or None, exit["exit_code"])
-    return Fail(fault)
+    return Fail(exit_fault(exit["exit_code"], tail))
 
 
 def _read_stop(stop: dict[str, Any], exit: dict[str, Any], tail: str) -> Happening:

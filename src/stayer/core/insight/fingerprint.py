@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 
+from stayer.core.fault_text import EXIT_CODE
 from stayer.core.model import Ending, Fault
 
 LENGTH = 12
@@ -54,10 +55,15 @@ def shape(ending: Ending, fault: Fault | None) -> str:
     parts = [ending, fault.type, f"{fault.exit_code} {fault.signal}"]
     frames = _frames(fault.traceback or "")
     parts += frames
-    parts.append(alike(_first_line(fault.message)))
-    if ending == "error" and fault.type == "ExitCode" and not frames:
-        # The code alone says next to nothing; what it printed last is why it ended.
+    if ending == "error" and fault.type == EXIT_CODE and not frames:
+        # The code alone says next to nothing; what it printed last is why it ended. The message
+        # may have both, and had not always.
+        parts.append(alike(f"exit code {fault.exit_code}"))
         parts.append(alike(_last_line(fault.traceback or "")))
+    elif fault.type == EXIT_CODE and fault.exit_code is not None:
+        parts.append(alike(f"exit code {fault.exit_code}"))
+    else:
+        parts.append(alike(_first_line(fault.message)))
     return "\n".join(parts)
 
 

@@ -315,10 +315,7 @@ def submission_json(new: NewTask) -> dict[str, JSON]:
             shown[name] = getattr(new, name)
         elif (value := getattr(new.policy, name)) != getattr(default, name):
             shown[name] = value
-    if isinstance(new.parameters, bytes | bytearray | memoryview):
-        shown["parameters"] = {"base64": base64.b64encode(new.parameters).decode()}
-    elif isinstance(new.parameters, dict) and new.parameters.keys() == {"base64"}:
-        raise BadInput('parameters: in JSON {"base64": …} stands for bytes: pass them so')
+    shown["parameters"] = written_value(new.parameters)
     if new.unique is None:
         del shown["unique_while"], shown["unique_for"]
     return {
@@ -326,3 +323,12 @@ def submission_json(new: NewTask) -> dict[str, JSON]:
         for name, value in shown.items()
         if value is not None
     }
+
+
+def written_value(parameters: Value) -> JSON:
+    """Parameters as JSON: bytes are `{"base64": …}`."""
+    if isinstance(parameters, bytes | bytearray | memoryview):
+        return {"base64": base64.b64encode(parameters).decode()}
+    if isinstance(parameters, dict) and parameters.keys() == {"base64"}:
+        raise BadInput('parameters: in JSON {"base64": …} stands for bytes: pass them so')
+    return parameters

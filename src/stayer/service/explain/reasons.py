@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from stayer.core.fault_text import fault_line
 from stayer.core.insight.explanation import Reason
 from stayer.core.liveness.silent import silent_for, stuck_for
 from stayer.core.model import FINISHED, QUEUED, RUNNING, Filter, Worker
@@ -294,7 +295,7 @@ def _worker_silent(look: Look) -> Reason | None:
         return Reason(
             "worker-keeps",
             f"{silent}, and keeps its tasks: once you know that machine to be gone, "
-            f"`stayer workers drop {worker.id}`",
+            f"`stayer workers rm {worker.id}`",
         )
     left = worker.lease - silence
     still = f"in {format_duration(math.ceil(left))} " if left > 0 else ""
@@ -362,7 +363,7 @@ def _has_ended(look: Look) -> Reason | None:
     again = f"`stayer retry {task.id}` runs it again"
     if task.state == "cancelled":
         return Reason("cancelled", f"it was cancelled {when}: {again}")
-    fault = f", {task.error.type}: {task.error.message}".rstrip(": ") if task.error else ""
+    fault = f", {fault_line(task.error)}" if task.error else ""
     return Reason("failed", f"it failed {when} ({task.ending}{fault}): {again}")
 
 

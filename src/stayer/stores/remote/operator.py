@@ -8,7 +8,8 @@ import msgspec
 
 from stayer.core.insight import explanation
 from stayer.core.insight.explanation import Explanation
-from stayer.core.model import JSON, Task
+from stayer.core.model import JSON, Submitted, Task
+from stayer.core.submit.edits import Edits, written
 from stayer.stores.remote import records
 from stayer.stores.remote.connection import Connection, path_of
 
@@ -22,10 +23,30 @@ class RemoteOperator:
     def cancel(self, id: str, grace: float | None = None) -> Task:
         return self._verb(id, "cancel", {"grace": grace})
 
-    def retry(self, id: str, *, from_start: bool = False, now: bool = False) -> Task:
-        # Only if it is wanted: an older server does not know of it.
-        at_once: dict[str, JSON] = {"now": True} if now else {}
-        return self._verb(id, "retry", {"from_start": from_start, **at_once})
+    def retry(
+        self,
+        id: str,
+        *,
+        from_start: bool = False,
+        now: bool = False,
+        edits: Edits | None = None,
+    ) -> Task:
+        # Only what is wanted: an older server does not know of the rest.
+        body: dict[str, JSON] = {"from_start": from_start}
+        if now:
+            body["now"] = True
+        if edits:
+            body["changes"] = written(edits)
+        return self._verb(id, "retry", body)
+
+    def edit(self, id: str, edits: Edits) -> Task:
+        return self._verb(id, "edit", written(edits))
+
+    def clone(self, id: str, edits: Edits, *, owner: str | None = None) -> Submitted:
+        mine = {} if owner is None else {"owner": owner}
+        wanted = Edits(fields={**mine, **edits.fields}, parameters=edits.parameters)
+        shown = self._ask("POST", path_of("tasks", id, "clone"), body=written(wanted))
+        return records.read_submitted(shown)
 
     def hold(self, id: str) -> Task:
         return self._verb(id, "hold")

@@ -113,7 +113,7 @@ def _update(tx: Transaction, change: Change, line: str) -> tuple[State, Row] | N
     effect = change.effect
     values = _values(change, tx.now, tx.dialect.bytes_as_text)
     columns = _columns(tuple(effect.sets), tuple(effect.times), effect.moment, effect.enters_lane,
-                       change.result is not UNSET)  # fmt: skip
+                       change.result is not UNSET, change.parameters is not UNSET)  # fmt: skip
     if change.unique_is_free:
         lock_word_of(tx, change.id)  # nobody else may claim its unique word meanwhile
     counted = change.losses_before is not None
@@ -192,6 +192,8 @@ def _values(change: Change, now: float, as_text: bool) -> list[Cell]:
         values.append(now - change.ago)
     if change.result is not UNSET:
         values.append(value_cell(cells("result", change.result), as_text))
+    if change.parameters is not UNSET:
+        values.append(value_cell(cells("parameters", change.parameters), as_text))
     return values
 
 
@@ -202,6 +204,7 @@ def _columns(
     moment: str | None,
     enters_lane: bool,
     has_result: bool,
+    has_parameters: bool,
 ) -> tuple[str, ...]:
     """What the statement for this shape of change sets; there are about two dozen."""
     return (
@@ -210,5 +213,6 @@ def _columns(
         *times,
         *(() if moment is None else (f"{moment}.bounded",)),
         *(("result",) if has_result else ()),
+        *(("parameters",) if has_parameters else ()),
         *(("share.anew",) if enters_lane else ()),
     )

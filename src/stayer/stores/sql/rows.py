@@ -464,7 +464,9 @@ def cells(change_field: str, value: Any) -> Cell:
     match change_field:
         case "result":
             return codec.pack(value, "result", codec.RESULT_LIMIT)
-        case "error" | "orders" | "policy" | "notify":
+        case "parameters":
+            return codec.pack(value, "parameters", codec.PARAMETERS_LIMIT)
+        case "error" | "orders" | "policy" | "notify" | "command" | "env" | "tags":
             return json_cell(value)
         case _:
             return value

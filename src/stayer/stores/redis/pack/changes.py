@@ -12,6 +12,8 @@ from stayer.core.errors import BadInput
 from stayer.core.model import Change, Effect
 from stayer.stores.redis.record import (
     NUMBER_OF,
+    PARAMETERS_BYTES,
+    PARAMETERS_TEXT,
     RESULT_BYTES,
     RESULT_TEXT,
     Raw,
@@ -21,10 +23,13 @@ from stayer.stores.redis.record import (
 )
 
 _NONE = 0
+_WHAT_RUNS = frozenset(("name", "command"))
+"""What the lane of a task follows from."""
 GROUP_FIELDS = (
     "state", "worker", "last_order", "late", "losses", "unique_is_free", "to", "sets", "times",
     "moment", "event", "note", "ending", "fault", "pid", "words", "waits", "ends", "ends_run",
     "forgets", "wakes_queue", "wakes_worker", "ids", "attempts", "results", "ago", "checkpoint",
+    "parameters", "runs_other",
 )  # fmt: skip
 """The parts of a group of changes (`lib/change.lua` says what they are)."""
 
@@ -56,7 +61,12 @@ def pack_changes(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
             attempts: list[int] = []
             results: list[Raw] = []
             saved = change.checkpoint
-            own = (change.ago, False if saved is None else arguments.add(saved))
+            own = (
+                change.ago,
+                False if saved is None else arguments.add(saved),
+                _parameters(change, arguments),
+                not change.effect.sets.keys().isdisjoint(_WHAT_RUNS),
+            )
             groups.append((*_fence(change), *_effect(change.effect), ids, attempts, results, *own))
         ids.append(change.id)
         attempts.append(change.attempt)
@@ -74,6 +84,7 @@ def _is_alike(change: Change, leader: Change) -> bool:
         and change.ago == leader.ago == 0
         and change.losses_before is None is leader.losses_before
         and change.checkpoint is None is leader.checkpoint
+        and change.parameters is UNSET is leader.parameters
     )
 
 
@@ -121,11 +132,11 @@ def _effect(effect: Effect) -> tuple[Raw, ...]:
 def _pack_field(field: str, value: Raw) -> Raw:
     """Return a value as the record has it; what is not there is false."""
     match field:
-        case "error" | "policy":
+        case "error" | "policy" | "env":
             return text(value)
         case "orders":
             return [pack_order(order) for order in value] or False
-        case "notify":
+        case "notify" | "tags":
             return value or False
         case _:
             return False if value is None else value
@@ -136,12 +147,24 @@ def _result(change: Change, arguments: Arguments) -> Raw:
     if change.result is UNSET:
         return False
     form = codec.pack(change.result, "result", codec.RESULT_LIMIT)
+    return _value(form, RESULT_TEXT, RESULT_BYTES, arguments)
+
+
+def _parameters(change: Change, arguments: Arguments) -> Raw:
+    """The same of parameters."""
+    if change.parameters is UNSET:
+        return False
+    form = codec.pack(change.parameters, "parameters", codec.PARAMETERS_LIMIT)
+    return _value(form, PARAMETERS_TEXT, PARAMETERS_BYTES, arguments)
+
+
+def _value(form: str | bytes | None, as_text: int, as_bytes: int, arguments: Arguments) -> Raw:
     if form is None:
         return _NONE
     if isinstance(form, bytes):
-        return RESULT_BYTES, arguments.add(form)
+        return as_bytes, arguments.add(form)
     if apart(form):
-        return RESULT_TEXT, arguments.add(form)
+        return as_text, arguments.add(form)
     return form
 
 

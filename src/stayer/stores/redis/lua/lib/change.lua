@@ -3,10 +3,11 @@
 -- unique word must be free), the effect (to, {field, value, …} to be set, {field, seconds from now, …}, the field that
 -- says when it was, event, note, ending, fault and process of the attempt, what it means to hooks (words), ids to wait
 -- for, whether it has ended, whether its run has, whether its checkpoint is forgotten, whether its queue and its worker
--- are woken), then ids, attempts, results, how many seconds ago it was (0 but in a group of one), and the argument that
--- is its checkpoint (false but in a group of one); what is not there is false. What the effect means is known to
--- core/effects.py. A result is false (it stays), 0 (none), text, or {form, number of an argument} of what is kept
--- apart; the forms are flags, 4 (text) and 8 (bytes). If an id comes twice, all are groups of one.
+-- are woken), then ids, attempts, results, how many seconds ago it was (0 but in a group of one), the argument that
+-- is its checkpoint (false but in a group of one), new parameters (so as well) and whether it is to run something else;
+-- what is not there is false. What the effect means is known to core/effects.py. A result, and parameters, are false
+-- (they stay), 0 (none), text, or {form, number of an argument} of what is kept apart; the forms are flags, 4 (text) and
+-- 8 (bytes), of parameters 1 and 2. If an id comes twice, all are groups of one.
 -- include: bulk, old_history, ends, unique, notices
 -- scope
 
@@ -35,6 +36,18 @@ local function set_result(entry, result)
   if is_apart then
     entry.flags = bit.bor(entry.flags, result[1])
     call('SET', @result(id), ARGV[result[2]])
+  end
+end
+
+local function set_parameters(entry, parameters)
+  if not parameters then return end
+  local id, is_apart = entry.r[@ID], type(parameters) == 'table'
+  if bit.band(entry.flags, 3) ~= 0 and not is_apart then call('DEL', @parameters(id)) end
+  entry.flags = bit.band(entry.flags, 60)
+  entry.r[@PARAMETERS] = type(parameters) == 'string' and parameters or nil
+  if is_apart then
+    entry.flags = bit.bor(entry.flags, parameters[1])
+    call('SET', @parameters(id), ARGV[parameters[2]])
   end
 end
 
@@ -112,8 +125,10 @@ local function apply(group, entry, attempt, result)
   if needs_word and (holder_of(r[@QUEUE], r[@UNIQUE], r[@ID]) or other_promise(r[@UNIQUE], r[@ID])) then return false end
   touch(entry)
   if group[@C_AGO] ~= 0 or entry.ago then entry.ago = group[@C_AGO] end
+  if group[@C_RUNS_OTHER] then entry.ran = entry.ran or {command = r[@COMMAND], name = r[@NAME]} end
   set_fields(entry, group)
   set_result(entry, result)
+  set_parameters(entry, group[@C_PARAMETERS])
   local event_text, number = event_of(group), 0
   if event_text then
     number = note_change(group, r[@QUEUE], r[@ID], attempt)

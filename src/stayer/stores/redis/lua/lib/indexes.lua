@@ -121,6 +121,15 @@ local function move_near(entry, stood, stands)
   end
 end
 
+-- Out of the lane of what it was to run.
+local function leave_lane(entry)
+  local r, was, ran = entry.r, entry.was, entry.ran
+  local near, command, name = r[@NEAR_NODE], r[@COMMAND], r[@NAME]
+  r[@NEAR_NODE], r[@COMMAND], r[@NAME] = was.near or nil, ran.command, ran.name
+  move_lanes(entry, true, false)
+  r[@NEAR_NODE], r[@COMMAND], r[@NAME] = near, command, name
+end
+
 -- Those that don't stand in the order in which they came; by their priorities, nothing for none.
 local function move_ranked(entry, old, new)
   if new and new ~= 0 then
@@ -218,7 +227,12 @@ local function move(entry)
   if old ~= new then move_lists(entry, old, new) end
   if before == 'pending' or state == 'pending' then
     local moves = (was.near or r[@NEAR_NODE]) and move_near or move_lanes
-    moves(entry, old == 'pending' and not entry.popped, new == 'pending')
+    local stood = old == 'pending' and not entry.popped
+    if stood and entry.ran then
+      leave_lane(entry)
+      stood = false
+    end
+    moves(entry, stood, new == 'pending')
     move_ranked(entry, old == 'pending' and was.priority, new == 'pending' and r[@PRIORITY])
   end
   if before == 'scheduled' or state == 'scheduled' then

@@ -19,7 +19,7 @@ local function write_records()
       count = count + 2
     end
     if entry.others then write_values(entry.others.pairs_of) end
-    entry.touched, entry.popped, entry.others = false, false, nil
+    entry.touched, entry.popped, entry.others, entry.ran = false, false, nil, nil
   end
   write_values(pairs_of)
 end
