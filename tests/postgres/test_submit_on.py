@@ -93,7 +93,7 @@ def test_a_connection_of_sqlalchemy_or_django_is_looked_into(
         connection = None
 
         def ensure_connection(self) -> None:
-            self.connection = caller  # type: ignore[assignment]
+            self.connection = caller
 
     store.submit_on(Alchemy(), [new("a")])
     store.submit_on(Django(), [new("b")])
