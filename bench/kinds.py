@@ -124,10 +124,10 @@ def _fill_postgres(store: Store, place: str, size: int) -> None:
     if not size:
         return
     with psycopg.connect(conninfo, autocommit=True) as connection:
-        connection.execute(f"SET search_path TO {schema}")  # type: ignore[arg-type]
+        connection.execute(f"SET search_path TO {schema}")
         for state, finished in (("pending", "NULL"), ("complete", "1.7e9 + n")):
             connection.execute(
-                "INSERT INTO stayer_tasks (id, queue, parameters, state, created, updated, "  # type: ignore[arg-type]
+                "INSERT INTO stayer_tasks (id, queue, parameters, state, created, updated, "
                 f"finished_at, owner) SELECT '{state}' || n, 'q', '{{\"x\":1}}', '{state}', "
                 f"1.7e9 + n, 1.7e9 + n, {finished}, 'me' FROM generate_series(1, {size}) AS n"
             )

@@ -49,7 +49,7 @@ class PostgresFloor:
     def __init__(self, place: str) -> None:
         conninfo, _, schema = place.partition(" ")
         self._connection: psycopg.Connection[Any] = psycopg.connect(conninfo, autocommit=True)
-        self._connection.execute(f"SET search_path TO {schema}")  # type: ignore[arg-type]
+        self._connection.execute(f"SET search_path TO {schema}")
 
     def submit(self, count: int) -> int:
         """One transaction, one round trip."""

@@ -15,7 +15,7 @@ PAGE = blocks("how-to/use-postgresql.md")
 def test_the_rights_that_are_named_can_be_given(server: PostgresServer) -> None:
     [rights, _] = [block.code for block in PAGE if block.language == "sql"]
     with psycopg.connect(server.conninfo) as connection:
-        connection.execute(rights)  # type: ignore[arg-type]
+        connection.execute(rights)
         connection.rollback()
 
 

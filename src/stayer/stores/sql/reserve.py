@@ -46,7 +46,7 @@ def reserve(
     are_locked = share_settings(tx, queues)
     for queue in queues[:1]:
         tx.prefetch("reserve.queue", queue)
-        tx.prefetch("reserve.lanes", queue, _MANY + 1)
+        tx.bulk.expect_lanes(tx, queue, _MANY + 1)
     registered = tx.one("reserve.worker", worker)
     if registered is None:
         raise LeaseLost(
@@ -240,7 +240,7 @@ def _chosen(
 
 
 def _lanes(tx: Transaction, queue: str, limit: int) -> list[str]:
-    return [lane for (lane,) in tx.all("reserve.lanes", queue, limit)]
+    return tx.bulk.lanes(tx, queue, limit)
 
 
 def _handled(lanes: Iterable[str], handles: Handles, node: str | None) -> list[str]:

@@ -214,10 +214,10 @@ class Database:
     """A PostgreSQL server, used by many threads, and again after a fork."""
 
     dialect: Dialect = DIALECT
-    bulk: Bulk = FastBulk()
 
     def __init__(self, address: Address, clock: Callable[[], float] | None) -> None:
         self.address = address
+        self.bulk: Bulk = FastBulk()
         self._given_clock = clock
         self._clock = ServerClock()
         self._statements = statements(address.schema, address.prefix)

@@ -572,12 +572,15 @@ $$;
 
 -- The best tasks of one lane, best first, for nobody else from now on. A function, because it must go along the
 -- index of what can be taken, whatever the planner thinks of tables it has not seen for a while: sorting is
--- not an option with a million that wait.
+-- not an option with a million that wait. If it had to pass by very many entries of rows that are gone, which
+-- cannot be cleared away while somebody's transaction is open, the last answer is -1.
 CREATE OR REPLACE FUNCTION stayer_next(of_queue text, of_lane text, moment double precision, number bigint)
 RETURNS SETOF bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_sort = off SET enable_bitmapscan = off
 SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
 ROWS 10 AS $$
+DECLARE
+    before bigint := pg_stat_get_xact_tuples_returned('stayer_tasks_ready'::regclass);
 BEGIN
     RETURN QUERY
     SELECT t.seq FROM stayer_tasks AS t
@@ -585,6 +588,41 @@ BEGIN
         AND (t.start_before IS NULL OR t.start_before > moment)
     ORDER BY t.priority DESC, t.created, t.seq
     LIMIT number
+    FOR UPDATE SKIP LOCKED;
+    IF pg_stat_get_xact_tuples_returned('stayer_tasks_ready'::regclass) - before > number + 2000 THEN
+        RETURN NEXT -1;
+    END IF;
+END
+$$;
+
+-- The same from a task on that was the best a moment ago, and what goes before it by its priority: for while so
+-- many are gone.
+CREATE OR REPLACE FUNCTION stayer_next_from(
+    of_queue text, of_lane text, moment double precision, number bigint, rank bigint, since double precision,
+    since_seq bigint
+)
+RETURNS SETOF bigint
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_sort = off SET enable_bitmapscan = off
+SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+ROWS 10 AS $$
+DECLARE
+    found bigint;
+BEGIN
+    RETURN QUERY
+    SELECT t.seq FROM stayer_tasks AS t
+    WHERE t.queue = of_queue AND t.lane = of_lane AND t.state = 'pending' AND t.held = false
+        AND (t.start_before IS NULL OR t.start_before > moment) AND t.priority > rank
+    ORDER BY t.priority DESC, t.created, t.seq
+    LIMIT number
+    FOR UPDATE SKIP LOCKED;
+    GET DIAGNOSTICS found = ROW_COUNT;
+    RETURN QUERY
+    SELECT t.seq FROM stayer_tasks AS t
+    WHERE t.queue = of_queue AND t.lane = of_lane AND t.state = 'pending' AND t.held = false
+        AND (t.start_before IS NULL OR t.start_before > moment)
+        AND t.priority = rank AND (t.created, t.seq) >= (since, since_seq)
+    ORDER BY t.created, t.seq
+    LIMIT number - found
     FOR UPDATE SKIP LOCKED;
 END
 $$;

@@ -4,6 +4,13 @@
 -- queue, lane, now, how many: along the index, whatever the planner thinks.
 SELECT seq FROM stayer_next(?1, ?2, ?3, ?4) AS seq;
 
+-- name: reserve.next_from
+-- The same from a place on: priority, created, seq.
+SELECT seq FROM stayer_next_from(?1, ?2, ?3, ?4, ?5, ?6, ?7) AS seq;
+
+-- name: reserve.place
+SELECT priority, created, seq FROM stayer_tasks WHERE seq = ?;
+
 -- name: reserve.next unclaimed
 -- The same for those who only look.
 SELECT seq FROM stayer_tasks
