@@ -82,6 +82,15 @@ def check_answer(who: Principal, answer: Submitted) -> None:
         )
 
 
+def confine_task(who: Principal | None, task: Task) -> Task:
+    """Leave out of a task what names others: what it runs after is not shown to such a token, and
+    `near` is one of these.
+    """
+    if who is None or not who.queues or task.policy.near is None:
+        return task
+    return replace(task, policy=replace(task.policy, near=None))
+
+
 def confine_reason(who: Principal, store: Store, task: Task, reason: Reason) -> Reason:
     """Rewrite a reason so that it names no task of other queues."""
     if reason.reason == "waiting":
