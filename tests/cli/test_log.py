@@ -148,7 +148,16 @@ def test_letters_and_colours_may_be_cut_anywhere() -> None:
     for cut in range(len(whole) + 1):
         harmless = SafeOutput()
         shown = harmless.feed(whole[:cut]) + harmless.feed(whole[cut:]) + harmless.end()
-        assert shown == whole
+        assert shown == whole.replace(b"\r", b"\n")
+
+
+def test_a_carriage_return_covers_nothing_on_a_terminal() -> None:
+    """Where it belongs to the end of a line, it is that; also if it is cut off from it."""
+    whole = b"\r10%\r\r20%\r\nrm -rf /\rls\n\r"
+    for cut in range(len(whole) + 1):
+        harmless = SafeOutput()
+        shown = harmless.feed(whole[:cut]) + harmless.feed(whole[cut:]) + harmless.end()
+        assert shown == b"\n10%\n20%\nrm -rf /\nls\n\n"
 
 
 def test_colours_end_with_the_log() -> None:

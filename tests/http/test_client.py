@@ -25,6 +25,7 @@ from stayer.service.control import tasks as control
 from stayer.service.operator import operator_of
 from stayer.store import Store
 from stayer.stores import open_store
+from stayer.stores.remote.connection import Connection
 from tests.contract.builders import VALUES, apply, beat, fill, get, new, started, submit, taken
 from tests.http.serving import Process, Site
 
@@ -266,3 +267,16 @@ def test_a_task_that_was_cancelled_before_its_eta_waits_for_it_or_runs_now(
     task = client.get_queue("q").submit(1, delay=3600)
     assert task.cancel().retry().state == "scheduled"
     assert task.cancel().retry(now=True).state == "pending"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 500, 503])
+@pytest.mark.parametrize("answer", [b"[1]", b'"x"', b"7", b"null", b"no JSON"])
+def test_a_problem_that_is_no_object_is_one_clear_error(
+    remote: Store, monkeypatch: pytest.MonkeyPatch, status: int, answer: bytes
+) -> None:
+    def answered(*_: object) -> tuple[int, str, bytes]:
+        return status, "application/problem+json", answer
+
+    monkeypatch.setattr(Connection, "_exchange", answered)
+    with pytest.raises(StoreUnusable, match="is that the URL of a `stayer serve`"):
+        remote.now()

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import Refused, StoreUnreachable
-from stayer.core.lifecycle import Fail
-from stayer.core.model import Fault
+from stayer.core.lifecycle import Done, Fail
+from stayer.core.model import Fault, Policy
 from stayer.core.submit.checks import new_task
 from stayer.http.routes import ROUTES
 from stayer.http.tokens import Role
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
-from tests.contract.builders import apply, get, new, register, submit, taken
+from tests.contract.builders import apply, get, new, register, submit, take_one, taken
 from tests.http.serving import Reply, Site
 
 
@@ -50,6 +50,39 @@ def test_it_sees_its_own_queue_alone(mine: Confined) -> None:
     mine("GET", "/v1/tasks?queue=mine&queue=theirs").is_problem(403, "forbidden")
     mine("GET", "/v1/queues/theirs").is_problem(403, "forbidden")
     assert mine("GET", "/v1/tasks?id=b").json["tasks"] == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/tasks"),
+        ("GET", "/v1/tasks?brief=true"),
+        ("GET", "/v1/tasks/c"),
+        ("GET", "/v1/queues/mine/peek"),
+        ("POST", "/v1/tasks/c/hold"),
+        ("POST", "/v1/tasks/hold?queue=mine"),
+        ("POST", "/v1/tasks/c/cancel"),
+        ("GET", "/v1/tasks/c/explain"),
+        ("GET", "/v1/tasks/c/log?follow=true"),
+    ],
+)
+def test_no_route_tells_it_what_is_near_a_task_of_its_queue(
+    site: Site, mine: Confined, store: Store, method: str, path: str
+) -> None:
+    """Somebody else has submitted it, with one of theirs to run after."""
+    register(store, "w", queues=("theirs",))
+    submit(store, new("secret", "theirs", priority=5))
+    apply(store, take_one(store, "w", "theirs"), Done())
+    submit(store, new("c", "mine", after=("secret",), policy=Policy(near="secret")))
+    if "log" in path:
+        control.cancel(store, "c")
+    assert get(store, "c").policy.near == "secret"
+    stream = {"Accept": "text/event-stream"} if "log" in path else {}
+    answer = mine(method, path, {} if method == "POST" else None, **stream)
+    assert answer.status == 200
+    assert b"secret" not in answer.body
+    assert b'"c"' in answer.body
+    assert site("GET", "/v1/tasks/c").json["near"] == "secret"
 
 
 def test_it_changes_its_own_queue_alone(mine: Confined, store: Store) -> None:

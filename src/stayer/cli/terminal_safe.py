@@ -9,7 +9,8 @@ import re
 from stayer.cli.output import safe
 
 _COLOUR = re.compile(r"(\x1b\[[0-9;:]{0,40}m)")
-_UNFINISHED = re.compile(r"\x1b(\[[0-9;:]{0,40})?\Z")
+_UNFINISHED = re.compile(r"(\x1b(\[[0-9;:]{0,40})?|\r+)\Z")
+_RETURNS = re.compile(r"\r+\n?")
 _RESET = "\x1b[0m"
 
 
@@ -41,8 +42,9 @@ class SafeOutput:
         parts = _COLOUR.split(text)
         for index, part in enumerate(parts):
             if index % 2 == 0:
-                # A carriage return is how progress bars are drawn.
-                parts[index] = "\r".join(safe(line, lines=True) for line in part.split("\r"))
+                # A progress bar goes back to draw itself anew, and so could anybody who wants to
+                # cover a line: each is a line of its own.
+                parts[index] = safe(_RETURNS.sub("\n", part), lines=True)
             elif self._colours:
                 self._coloured = part not in (_RESET, "\x1b[m")
             else:

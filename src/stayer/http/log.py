@@ -141,7 +141,7 @@ class _Following:
     """Which attempt of a task is followed, and how far it has come."""
 
     def __init__(self, call: Call, id: str, only: int | None, attempt: int, offset: int) -> None:
-        self._store = call.store
+        self._store, self._record = call.store, call.record
         self._attention = Attention(call.store)
         self._id = id
         self._only = only
@@ -168,7 +168,7 @@ class _Following:
             self._attempt, self._offset, self.more = task.attempt, 0, True
         elif ended and (self._only is not None or task.state in FINISHED):
             self.over = True
-            messages.append(sse(codec.record(task), event="end"))
+            messages.append(sse(self._record(task), event="end"))
         return messages
 
     def _read(self, ended: bool) -> list[bytes]:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Raw
 
-from stayer.core import codec, limits
-from stayer.core.model import Page, Task
+from stayer.core import limits
+from stayer.core.model import JSON, Page, Task
 
 PAGE_SIZE = limits.LIST
 FIRST_TASKS = 50
@@ -16,16 +16,16 @@ FIRST_TASKS = 50
 encode = msgspec.json.Encoder().encode
 
 
-def encode_full(tasks: Sequence[Task]) -> list[Raw]:
+def encode_all(record: Callable[[Task], dict[str, JSON]], tasks: Sequence[Task]) -> list[Raw]:
     """Encode the records of tasks as JSON."""
-    return [Raw(encode(codec.record(task))) for task in tasks]
+    return [Raw(encode(record(task))) for task in tasks]
 
 
 def read_page(
     find: Callable[[str | None, int], Page],
     cursor: str | None,
     limit: int,
-    show: Callable[[Sequence[Task]], list[Raw]] = encode_full,
+    show: Callable[[Sequence[Task]], list[Raw]],
 ) -> tuple[list[Raw], str | None]:
     """Records, and where to go on. Read in portions, as large as those before let expect: a page
     ends early where its tasks are large.

@@ -15,7 +15,7 @@ from stayer.core.queue_settings import WrittenSettings
 from stayer.core.submit import checks
 from stayer.core.units import CENTURY
 from stayer.http.filters import Limit, Partial, part_of
-from stayer.http.pages import FIRST_TASKS, PAGE_SIZE, encode, encode_full
+from stayer.http.pages import FIRST_TASKS, PAGE_SIZE, encode, encode_all
 from stayer.http.route import Answer, Call
 from stayer.service.control import tasks as control
 
@@ -105,10 +105,10 @@ class PeekQuery(Struct, frozen=True, kw_only=True):
 def peek(call: Call) -> Answer:
     """Answer with the tasks that would be taken next: as many as fit into a page."""
     name, limit = call.path["name"], call.query.limit
-    first = encode_full(call.store.peek(name, min(limit, FIRST_TASKS)))
+    first = encode_all(call.record, call.store.peek(name, min(limit, FIRST_TASKS)))
     fit = PAGE_SIZE * len(first) // max(1, sum(map(len, first)))
     if len(first) == FIRST_TASKS and min(fit, limit) > FIRST_TASKS:
-        first = encode_full(call.store.peek(name, min(fit, limit)))
+        first = encode_all(call.record, call.store.peek(name, min(fit, limit)))
     return Answer(Raw(encode({"tasks": first})))
 
 

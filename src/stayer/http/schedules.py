@@ -108,7 +108,7 @@ resume = _verb(schedules.resume)
 
 def run(call: Call) -> Answer:
     """Submit the task of a schedule now, once."""
-    return Answer(codec.record(schedules.run(call.store, call.path["schedule"])), 201)
+    return Answer(call.record(schedules.run(call.store, call.path["schedule"])), 201)
 
 
 def _task_defaults(call: Call) -> dict[str, Any]:

@@ -84,6 +84,15 @@ def check_answer(who: Principal, answer: Submitted) -> None:
         )
 
 
+def confine_task(who: Principal | None, task: Task) -> Task:
+    """Leave out of a task what names others: what it runs after is not shown to such a token, and
+    `near` and `cloned_from` are of these.
+    """
+    if who is None or not who.queues or (task.policy.near, task.cloned_from) == (None, None):
+        return task
+    return replace(task, policy=replace(task.policy, near=None), cloned_from=None)
+
+
 def confine_reason(who: Principal, store: Store, task: Task, reason: Reason) -> Reason:
     """Rewrite a reason so that it names no task of other queues."""
     if reason.reason == "waiting":

@@ -142,7 +142,7 @@ def _encode_answer(call: Call, new: NewTask, answer: Submitted) -> bytes:
     check_answer(call.who, answer)
     if answer.fresh:
         return encode_accepted(answer.task)
-    shown: dict[str, JSON] = {**codec.record(answer.task), "fresh": False}
+    shown: dict[str, JSON] = {**call.record(answer.task), "fresh": False}
     if other := control.difference(new, answer):
         shown["warning"] = f"task {new.id} {other}"
     if answer.purged:

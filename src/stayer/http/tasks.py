@@ -25,7 +25,7 @@ from stayer.core.model import (
 )
 from stayer.core.submit.edits import Edits, parse_edits
 from stayer.http.filters import ListQuery, TaskFilter, is_empty, moment, part_of, to_filter
-from stayer.http.pages import encode, encode_full, read_page
+from stayer.http.pages import encode, encode_all, read_page
 from stayer.http.route import Answer, Call
 from stayer.http.scopes import check_new, confine_reason
 from stayer.service.control import tasks as control
@@ -38,17 +38,16 @@ def find(call: Call) -> Answer:
     query: ListQuery = call.query
     filter = to_filter(call.store, query)
 
+    def record_briefly(task: Task) -> dict[str, JSON]:
+        return call.record(_without_bulk(task))
+
     def read(queues: Sequence[str]) -> tuple[list[Raw], str | None]:
         wanted = replace(filter, queues=tuple(queues))
-        show = _encode_brief if query.brief else encode_full
+        show = partial(encode_all, record_briefly if query.brief else call.record)
         return read_page(partial(call.store.find, wanted), query.cursor, query.limit, show)
 
     (tasks, following), away = part_of(call.store, query.queue, read, query.partial)
     return Answer(Raw(encode({"tasks": tasks, "next": following, **away})))
-
-
-def _encode_brief(tasks: Sequence[Task]) -> list[Raw]:
-    return encode_full([_without_bulk(task) for task in tasks])
 
 
 def _without_bulk(task: Task) -> Task:
@@ -62,7 +61,7 @@ def show(call: Call) -> Answer:
     task = _task(call)
     return Answer(
         {
-            **codec.record(task),
+            **call.record(task),
             "attempts": [codec.attempt_record(each) for each in call.store.attempts(task.id)],
             "events": [codec.event_record(each) for each in call.store.events(task.id)],
         }
@@ -185,7 +184,7 @@ class SetBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def cancel(call: Call) -> Answer:
     """Cancel a task: at once if it waits, else by asking its worker."""
     body: CancelBody = call.body
-    return Answer(codec.record(control.cancel(call.store, call.path["id"], body.seconds())))
+    return Answer(call.record(control.cancel(call.store, call.path["id"], body.seconds())))
 
 
 class RetryBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -216,13 +215,13 @@ def retry(call: Call) -> Answer:
         now=body.now,
         edits=body.edits(),
     )
-    return Answer(codec.record(task))
+    return Answer(call.record(task))
 
 
 def edit(call: Call) -> Answer:
     """Change what a task that waits is to do."""
     edits = parse_edits(call.body, "body")
-    return Answer(codec.record(control.edit(call.store, call.path["id"], edits)))
+    return Answer(call.record(control.edit(call.store, call.path["id"], edits)))
 
 
 def clone(call: Call) -> Answer:
@@ -240,12 +239,12 @@ def clone(call: Call) -> Answer:
     check_new(who, new)
     answer = control.submit_clone(call.store, new)
     location = f"{call.service.settings.root_path}/v1/tasks/{quote(answer.task.id, safe='')}"
-    shown: dict[str, JSON] = {**codec.record(answer.task), "fresh": answer.fresh}
+    shown: dict[str, JSON] = {**call.record(answer.task), "fresh": answer.fresh}
     return Answer(shown, 201 if answer.fresh else 200, {"location": location})
 
 
 def _verb(act: Callable[[Store, str], Task]) -> Callable[[Call], Answer]:
-    return lambda call: Answer(codec.record(act(call.store, call.path["id"])))
+    return lambda call: Answer(call.record(act(call.store, call.path["id"])))
 
 
 hold = _verb(control.hold)
@@ -257,13 +256,13 @@ stack = _verb(control.stack)
 
 def signal(call: Call) -> Answer:
     """Send a signal to the main process of a task."""
-    return Answer(codec.record(control.signal(call.store, call.path["id"], call.body.signal)))
+    return Answer(call.record(control.signal(call.store, call.path["id"], call.body.signal)))
 
 
 def set_task(call: Call) -> Answer:
     """Set priority, limits and hooks of a task."""
     task = control.set(call.store, call.path["id"], **_setting(call.body))
-    return Answer(codec.record(task))
+    return Answer(call.record(task))
 
 
 def _setting(body: SetBody) -> dict[str, Any]:
@@ -312,7 +311,7 @@ def _bulk(
     done: list[JSON] = []
     for task in page.tasks:
         try:
-            done.append(codec.record(act(task.id)))
+            done.append(call.record(act(task.id)))
         except (Refused, UnknownTask):
             continue
     return Answer({"tasks": done, "next": page.next})

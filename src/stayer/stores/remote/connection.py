@@ -172,16 +172,18 @@ class Connection:
             )
         return response.status, response.getheader("Content-Type", ""), answer
 
-    def _decode(self, answer: bytes) -> Any:
+    def _decode(self, answer: bytes, type: Any = Any) -> Any:
         try:
-            return msgspec.json.decode(answer)
-        except msgspec.DecodeError:
-            raise StoreUnusable(f"{self._address.url} answers no JSON: {_NOT_OURS}") from None
+            return msgspec.json.decode(answer, type=type)
+        except msgspec.DecodeError:  # also if it is of another type
+            raise StoreUnusable(
+                f"{self._address.url} does not answer as Stayer does: {_NOT_OURS}"
+            ) from None
 
     def _problem(self, status: int, media: str, answer: bytes) -> errors.StayerError:
         problem: dict[str, Any] = {}
         if media.startswith("application/problem+json"):
-            problem = self._decode(answer)
+            problem = self._decode(answer, dict)
         detail = str(problem.get("detail", f"status {status}"))
         url = self._address.url
         if status == 401:
