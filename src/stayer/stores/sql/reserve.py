@@ -12,7 +12,7 @@ from stayer.core.errors import LeaseLost
 from stayer.core.lifecycle import Expire, decide
 from stayer.core.model import Handles, Task
 from stayer.core.ordering.affinity import open_to
-from stayer.core.ordering.lanes import handled
+from stayer.core.ordering.lanes import handles_lane
 from stayer.core.ordering.rate_limit import Bucket
 from stayer.stores.sql.commit import apply
 from stayer.stores.sql.flows import relay
@@ -245,4 +245,4 @@ def _lanes(tx: Transaction, queue: str, limit: int) -> list[str]:
 
 def _handled(lanes: Iterable[str], handles: Handles, node: str | None) -> list[str]:
     """Those that a worker on this node (None: on any) can run."""
-    return [name for name, lane in open_to(node, lanes) if handled(lane, handles)]
+    return [name for name, lane in open_to(node, lanes) if handles_lane(lane, handles)]
