@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -296,6 +298,23 @@ class TestTheUrl:
     def test_of_no_server_says_so(self) -> None:
         with pytest.raises(StoreUnreachable, match="Is the server running"):
             open_store("postgresql://127.0.0.1:1/d").queues()
+
+
+def test_without_the_driver_it_is_said_what_to_install() -> None:
+    script = """
+import sys
+sys.modules["psycopg"] = None
+from stayer.stores import open_store
+try:
+    open_store("postgresql://h/d")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("BadConfig store postgresql:… needs the package psycopg")
+    assert "'.[postgres]'" in done.stdout
 
 
 def test_text_that_no_column_can_hold_is_refused(store: PostgresStore) -> None:

@@ -23,8 +23,8 @@ _BUILT_IN = {
     "unix": "stayer.stores.redis",
 }
 _DRIVERS = {
+    "postgres": ("psycopg", "psycopg_binary"),
     "redis": ("redis", "hiredis"),
-    "postgres": ("psycopg",),
     "mysql": ("pymysql",),
 }
 """Extra → the packages that it brings, without which its stores can't be imported."""
@@ -63,8 +63,9 @@ def _built_in(scheme: str) -> ModuleType:
     """Import the store of a scheme. Raises BadConfig, naming the extra, if a driver is missing."""
     try:
         return import_module(_BUILT_IN[scheme])
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
+    except ImportError as error:  # psycopg says so itself where its other half is missing
+        is_half = "no pq wrapper available" in str(error)
+        package = "psycopg_binary" if is_half else (error.name or "").partition(".")[0]
         for extra, packages in _DRIVERS.items():
             if package in packages:
                 raise BadConfig(
