@@ -16,7 +16,7 @@ from stayer.core.lifecycle import Done
 from stayer.core.model import Filter
 from stayer.service.control import tasks as control
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis.find import LOOKED_AT, QUEUES_AT_ONCE
+from stayer.stores.redis.portions import LOOKED_AT, QUEUES_AT_ONCE
 from stayer.stores.redis.scripts import FOLDER
 from tests.contract.builders import apply, ids, new, register, submit, take_one, taken
 from tests.redis.test_server import plain
@@ -110,7 +110,7 @@ def test_what_is_still_needed_is_passed_over_some_at_a_time(
     for number in range(3):
         submit(store, new(f"free{number}"))
         apply(store, take_one(store), Done())
-    monkeypatch.setattr("stayer.stores.redis.queues.LOOKED_AT", 10)
+    monkeypatch.setattr("stayer.stores.redis.portions.LOOKED_AT", 10)
     store.forget({"complete": 0.0}, 100)
     submit(store, new("more"))
     apply(store, take_one(store), Done())
@@ -129,6 +129,18 @@ def test_queues_are_looked_through_for_what_is_old_some_at_a_time(
     with commands(store) as found:
         assert store.forget({"cancelled": 0.0}, 4) == 4
         assert store.forget({"cancelled": 0.0}, 100) == len(many_queues[::50]) - 4
+    assert found["evalsha"] >= len(many_queues) // QUEUES_AT_ONCE
+
+
+def test_queues_and_failures_are_read_some_at_a_time(
+    store: RedisStore, many_queues: list[str]
+) -> None:
+    with commands(store) as found:
+        shown = [queue.name for queue in store.queues()]
+    assert shown == sorted(f"q-{name}" for name in many_queues)
+    assert found["evalsha"] >= len(many_queues) // QUEUES_AT_ONCE
+    with commands(store) as found:
+        assert store.failures((), 10).faults == 0
     assert found["evalsha"] >= len(many_queues) // QUEUES_AT_ONCE
 
 

@@ -11,10 +11,8 @@ from stayer.core.errors import Refused, UnknownQueue
 from stayer.core.limits import QUEUE
 from stayer.core.model import Kept, QueueInfo, QueueSettings, State
 from stayer.core.queue_settings import refuse_key_limits
-from stayer.stores.redis import record
+from stayer.stores.redis import portions, record
 from stayer.stores.redis.connection.server import ScriptRefusal, Server
-from stayer.stores.redis.find import LOOKED_AT, QUEUES_AT_ONCE
-from stayer.stores.redis.keys import key
 from stayer.stores.redis.reads import decode_queues
 
 
@@ -76,14 +74,13 @@ def forget(server: Server, retention: Mapping[Kept, float], limit: int) -> int:
     """Forget what was kept for long enough; how many things were seen to."""
     pairs = [(what, float(seconds)) for what, seconds in retention.items()]
     packed = record.pack([part for pair in pairs for part in pair])
-    queues, seen = server.ask("SMEMBERS", key("queues", server.address.prefix)), 0
-    while queues and seen < limit:
-        some, queues = queues[:QUEUES_AT_ONCE], queues[QUEUES_AT_ONCE:]
-        state, task = 1, 0
-        while some and seen < limit:
+    seen = 0
+    for some in portions.portions_of_queues(server):
+        left, state, task = some, 1, 0
+        while left and seen < limit:
             number, following, state, task = server.run(
-                "forget", limit - seen, packed, LOOKED_AT, state, task, *some
+                "forget", limit - seen, packed, portions.LOOKED_AT, state, task, *left
             )
             seen += number
-            some = some[following - 1 :] if following else []
+            left = left[following - 1 :] if following else ()
     return int(seen)
