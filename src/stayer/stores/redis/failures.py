@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from stayer.core.insight import failures
 from stayer.core.insight.failures import STEP, STEPS, Example, Failures, Group, Part
 from stayer.stores.redis.connection.server import Server
+from stayer.stores.redis.portions import portions_of_queues
 from stayer.stores.redis.record import task
 
 
@@ -30,7 +31,8 @@ def find(places: Sequence[tuple[Server, Sequence[str]]], limit: int) -> Failures
 
 
 def _parts(server: Server, queues: Sequence[str]) -> list[Part]:
-    answer = iter(server.run("failures", *queues))
+    found = [server.run("failures", *some) for some in portions_of_queues(server, queues)]
+    answer = iter([each for some in found for each in some])
     return [
         Part(mark.decode(), queue.decode(), int(count), float(first), float(last))
         for mark, queue, count, first, last in zip(*[answer] * 5, strict=True)

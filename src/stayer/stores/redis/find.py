@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 
 from msgspec import Struct
@@ -13,13 +13,10 @@ from msgspec.structs import replace
 
 from stayer.core.errors import BadInput
 from stayer.core.model import Filter, Page, Task
+from stayer.stores.redis import portions
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.record import Raw, created_and_seq, pack, tasks
 
-LOOKED_AT = 5000
-"""How many lists and tasks a script may look at before it lets others have their turn."""
-QUEUES_AT_ONCE, IDS_AT_ONCE = 100, 1000
-"""Of how many queues, with nine lists each, and of how many ids a script gets to know."""
 _CURSOR = re.compile(r"\d{28}")
 _END_OF_TIME = 10**16 - 1
 
@@ -66,18 +63,17 @@ def divide(part: Part) -> list[Part]:
     if filter.ids:
         return [
             replace(part, filter=replace(filter, ids=some))
-            for some in _some(filter.ids, IDS_AT_ONCE)
+            for some in portions.divide(filter.ids, portions.IDS_AT_ONCE)
         ]
     return _divide_queues(part, filter.queues) if filter.queues and filter.flow is None else [part]
 
 
 def _divide_queues(part: Part, queues: Sequence[str]) -> list[Part]:
-    filters = (replace(part.filter, queues=some) for some in _some(queues, QUEUES_AT_ONCE))
+    filters = (
+        replace(part.filter, queues=some)
+        for some in portions.divide(queues, portions.QUEUES_AT_ONCE)
+    )
     return [replace(part, filter=each) for each in filters]
-
-
-def _some(items: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
-    return (tuple(items[at : at + size]) for at in range(0, len(items), size))
 
 
 def find_newest(parts: Iterable[Part], limit: int) -> list[Match]:
@@ -109,7 +105,9 @@ def _order(part: Part) -> int:
 def _ask(part: Part, floor: Place, limit: int) -> tuple[list[Match], list[Part]]:
     """What one script finds of a part, not below a place; and what is left of the part."""
     wanted = pack(_pack_filter(part.filter))
-    answer = part.server.run("find", wanted, part.position, floor, limit, LOOKED_AT, QUEUES_AT_ONCE)
+    answer = part.server.run(
+        "find", wanted, part.position, floor, limit, portions.LOOKED_AT, portions.QUEUES_AT_ONCE
+    )
     if len(answer) == 1:
         return [], _divide_queues(part, [queue.decode() for queue in answer[0]])
     position = answer[0].decode()

@@ -11,7 +11,7 @@ from stayer.core.errors import Refused, UnknownQueue
 from stayer.core.limits import QUEUE
 from stayer.core.model import Kept, QueueInfo, QueueSettings, State
 from stayer.core.queue_settings import refuse_key_limits
-from stayer.stores.redis import record
+from stayer.stores.redis import portions, record
 from stayer.stores.redis.connection.server import ScriptRefusal, Server
 from stayer.stores.redis.reads import decode_queues
 
@@ -74,4 +74,13 @@ def forget(server: Server, retention: Mapping[Kept, float], limit: int) -> int:
     """Forget what was kept for long enough; how many things were seen to."""
     pairs = [(what, float(seconds)) for what, seconds in retention.items()]
     packed = record.pack([part for pair in pairs for part in pair])
-    return int(server.run("forget", limit, packed))
+    seen = 0
+    for some in portions.portions_of_queues(server):
+        left, state, task = some, 1, 0
+        while left and seen < limit:
+            number, following, state, task = server.run(
+                "forget", limit - seen, packed, portions.LOOKED_AT, state, task, *left
+            )
+            seen += number
+            left = left[following - 1 :] if following else ()
+    return int(seen)

@@ -24,6 +24,7 @@ from stayer.core.ordering.rate_limit import Bucket
 from stayer.stores.redis import history, record
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.keys import key
+from stayer.stores.redis.portions import portions_of_queues
 from stayer.stores.redis.record import Raw
 
 _READ_BATCH = 2000
@@ -108,7 +109,9 @@ def checkpoint(server: Server, id: str) -> Checkpoint | None:
 
 def queues(server: Server, names: Sequence[str] = ()) -> list[QueueInfo]:
     """Read these queues, or all, by name."""
-    return decode_queues(server.run("queues", *names))
+    answers = [server.run("queues", *some) for some in portions_of_queues(server, names)]
+    found = [queue for answer in answers for queue in decode_queues(answer)]
+    return sorted(found, key=lambda queue: queue.name)
 
 
 def decode_queues(answer: Raw) -> list[QueueInfo]:

@@ -52,21 +52,24 @@ return gone
 
 -- script: forget
 -- Store.forget: what has been kept for long enough, queue by queue.
--- ARGV   3 about how many, 4 for how long (MessagePack: {what, seconds, …}) where a queue does not say
--- returns how many were seen to
+-- ARGV   3 about how many, 4 for how long (MessagePack: {what, seconds, …}) where a queue does not say, 5 how many
+--        tasks may be looked at, 6 the state (its number) and 7 the task of the first queue where to begin; the rest: queues
+-- returns {how many were seen to, the number of the queue, of the state, and of the task where to go on, or 0}
 -- include: forget, queues, empty_writes
 
 whatever_memory_is_left()
 local limit, usual = tonumber(ARGV[3]), {}
 local pairs_of = cmsgpack.unpack(ARGV[4])
 for number = 1, #pairs_of, 2 do usual[pairs_of[number]] = pairs_of[number + 1] end
-local seen = 0
+local seen, looked, budget = 0, 0, tonumber(ARGV[5])
 
-local function forget_tasks(queue, state, before)
-  -- What a schedule or another task still needs stays where it is, and is passed over.
-  local key, passed = @finished(queue, state), 0
+-- What a schedule or another task still needs stays where it is, and is passed over: `kept` are so many. Returns how many
+-- these are by now, if there are more tasks than may be looked at.
+local function forget_tasks(queue, state, before, kept)
+  local key, passed = @finished(queue, state), kept
   repeat
-    local most = limit - seen
+    local most = math.min(limit - seen, budget - looked)
+    if most == 0 then return kept end
     local ids = call('ZRANGEBYSCORE', key, '-inf', '(' .. exact(before), 'LIMIT', passed, most)
     fetch_all(ids)
     for _, id in ipairs(ids) do
@@ -76,10 +79,13 @@ local function forget_tasks(queue, state, before)
       if is_its and call('SISMEMBER', @newest(), id) == 0 and not is_needed(entry) then
         forget(entry)
         seen = seen + 1
+      else
+        kept = kept + 1
       end
     end
-    passed = passed + #ids
+    passed, looked = passed + #ids, looked + #ids
   until seen >= limit or #ids < most
+  return nil
 end
 
 local function forget_log(entry)
@@ -142,12 +148,20 @@ local function forget_part(queue, mark, before, forget_of)
   seen = seen + number
 end
 
-for _, queue in ipairs(call('SMEMBERS', @queues())) do
+local first_state, first_task = tonumber(ARGV[6]), tonumber(ARGV[7])
+for number, queue in ipairs({unpack(ARGV, 8)}) do
   local keep_for = retention(queue)
   for what, seconds in pairs(usual) do keep_for[what] = keep_for[what] or seconds end
-  for state in pairs(FINISHED) do
-    if keep_for[state] and seen < limit then forget_tasks(queue, state, now - keep_for[state]) end
+  for at, state in ipairs({'complete', 'failed', 'cancelled'}) do
+    if keep_for[state] and seen < limit and at >= first_state then
+      local kept = forget_tasks(queue, state, now - keep_for[state], at == first_state and first_task or 0)
+      if kept then
+        flush()
+        return {seen, number, at, kept}
+      end
+    end
   end
+  first_state, first_task = 1, 0
   flush()
   if keep_for.log and seen < limit then forget_part(queue, 'logs_gone', now - keep_for.log, forget_log) end
   if keep_for.result and seen < limit then forget_spared(queue, now - keep_for.result) end
@@ -157,4 +171,4 @@ for _, queue in ipairs(call('SMEMBERS', @queues())) do
   flush()
   if seen >= limit then break end
 end
-return seen
+return {seen, 0, 0, 0}

@@ -1,5 +1,5 @@
-"""How much a Redis server has to do to find tasks: counted in commands and comparisons, since one
-script that takes long keeps everybody else waiting.
+"""How much a Redis server has to do to find and to forget tasks: counted in commands and
+comparisons, since one script that takes long keeps everybody else waiting.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from stayer.core.lifecycle import Done
 from stayer.core.model import Filter
+from stayer.service.control import tasks as control
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis.find import LOOKED_AT, QUEUES_AT_ONCE
+from stayer.stores.redis.portions import LOOKED_AT, QUEUES_AT_ONCE
 from stayer.stores.redis.scripts import FOLDER
-from tests.contract.builders import ids, new, submit
+from tests.contract.builders import apply, ids, new, register, submit, take_one, taken
 from tests.redis.test_server import plain
 
 LISTS = 9
@@ -95,6 +97,51 @@ def test_a_queue_that_is_named_often_is_looked_at_once(store: RedisStore) -> Non
             assert store.find(Filter(queues=("q",) * times, name="none"), None, 100).tasks == ()
     assert asked[1990]["evalsha"] == asked[1]["evalsha"]
     assert count_lists(asked[1990]) == count_lists(asked[1]) <= LISTS + 5
+
+
+def test_what_is_still_needed_is_passed_over_some_at_a_time(
+    store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(store)
+    names = [f"t{number}" for number in range(25)]
+    for name in names:
+        apply(store, taken(store, id=name), Done())
+    submit(store, new("never", held=True), new("last", after=(*names, "never")))
+    for number in range(3):
+        submit(store, new(f"free{number}"))
+        apply(store, take_one(store), Done())
+    monkeypatch.setattr("stayer.stores.redis.portions.LOOKED_AT", 10)
+    store.forget({"complete": 0.0}, 100)
+    submit(store, new("more"))
+    apply(store, take_one(store), Done())
+    with commands(store) as found:
+        assert store.forget({"complete": 0.0}, 100) == 1
+    assert found["evalsha"] == 3
+    assert store.get(["free0", "free2", "more"]) == [None] * 3
+    assert [task.id for task in store.get(names) if task] == names
+
+
+def test_queues_are_looked_through_for_what_is_old_some_at_a_time(
+    store: RedisStore, many_queues: list[str]
+) -> None:
+    for name in many_queues[::50]:
+        control.cancel(store, name)
+    with commands(store) as found:
+        assert store.forget({"cancelled": 0.0}, 4) == 4
+        assert store.forget({"cancelled": 0.0}, 100) == len(many_queues[::50]) - 4
+    assert found["evalsha"] >= len(many_queues) // QUEUES_AT_ONCE
+
+
+def test_queues_and_failures_are_read_some_at_a_time(
+    store: RedisStore, many_queues: list[str]
+) -> None:
+    with commands(store) as found:
+        shown = [queue.name for queue in store.queues()]
+    assert shown == sorted(f"q-{name}" for name in many_queues)
+    assert found["evalsha"] >= len(many_queues) // QUEUES_AT_ONCE
+    with commands(store) as found:
+        assert store.failures((), 10).faults == 0
+    assert found["evalsha"] >= len(many_queues) // QUEUES_AT_ONCE
 
 
 def test_to_merge_lists_takes_few_comparisons(store: RedisStore) -> None:
