@@ -7,10 +7,11 @@ import json
 import psycopg
 import pytest
 
-from stayer.core.lifecycle import Done, decide
+from stayer.core.lifecycle import Done, Interrupt, Start, decide
 from stayer.stores.sql.postgres import PostgresStore
 from tests.contract.builders import (
     PATIENCE,
+    apply,
     check_counts,
     counts,
     get,
@@ -129,3 +130,34 @@ def test_an_id_that_was_purged_is_refused(store: PostgresStore, hand: psycopg.Co
     store.purge(["a"], ["complete"], store.now() + 1, 10)
     with pytest.raises(psycopg.Error, match="was purged"):
         hand.execute(INSERT, ("a", "q", None))
+
+
+def test_attempts_can_be_asked_for_with_sql(store: PostgresStore, hand: psycopg.Connection) -> None:
+    register(store)
+    submit(store, new("a"))
+    apply(store, apply(store, take(store)[0], Start(pid=7)), Interrupt())
+    apply(store, apply(store, take(store)[0], Start(pid=8)), Done())
+    submit(store, new("b"))
+    take(store)
+    rows = hand.execute(
+        "SELECT t.id, x.attempt, x.worker, x.node, x.pid, x.reserved_at, x.started_at, "
+        "x.finished_at, x.ending "
+        "FROM stayer_attempts AS x JOIN stayer_tasks AS t ON t.seq = x.task "
+        "ORDER BY t.id, x.attempt"
+    ).fetchall()
+    assert rows == [
+        (
+            id,
+            x.attempt,
+            x.worker,
+            x.node,
+            x.pid,
+            x.reserved_at,
+            x.started_at,
+            x.finished_at,
+            x.ending,
+        )
+        for id in ("a", "b")
+        for x in store.attempts(id)
+    ]
+    assert len(rows) == 3

@@ -442,6 +442,52 @@ CREATE TABLE stayer_purged (
 
 CREATE INDEX stayer_purged_at ON stayer_purged (at);
 
+-- The attempts of all tasks, read from their histories, for people who ask with SQL. What was told late says
+-- itself when it was; an end is that of the last line that has one, for a late end may follow a loss.
+CREATE VIEW stayer_attempts AS
+WITH parts (task, before, lines) AS (
+    SELECT task, before, lines FROM stayer_history
+    UNION ALL
+    SELECT seq, NULL, history FROM stayer_tasks
+),
+entries AS (
+    SELECT parts.task, parts.before, each.place, each.line::json AS entry
+    FROM parts
+    CROSS JOIN LATERAL unnest(string_to_array(rtrim(parts.lines, chr(10)), chr(10)))
+        WITH ORDINALITY AS each (line, place)
+    WHERE each.line <> ''
+),
+found AS (
+    SELECT
+        task,
+        (entry ->> 3)::bigint AS attempt,
+        max(entry ->> 4) FILTER (WHERE entry ->> 2 = 'reserved') AS worker,
+        max(entry ->> 8) FILTER (WHERE entry ->> 2 = 'reserved') AS node,
+        max((entry ->> 9)::bigint) AS pid,
+        max((entry ->> 1)::double precision) FILTER (WHERE entry ->> 2 = 'reserved') AS reserved_at,
+        max(coalesce(entry ->> 10, entry ->> 1)::double precision)
+            FILTER (WHERE entry ->> 2 = 'started') AS started_at,
+        (array_agg(coalesce(entry ->> 10, entry ->> 1)::double precision
+            ORDER BY before DESC NULLS FIRST, place DESC)
+            FILTER (WHERE entry ->> 6 IS NOT NULL))[1] AS finished_at,
+        (array_agg(entry ->> 6 ORDER BY before DESC NULLS FIRST, place DESC)
+            FILTER (WHERE entry ->> 6 IS NOT NULL))[1] AS ending,
+        (array_agg(entry ->> 7 ORDER BY before DESC NULLS FIRST, place DESC)
+            FILTER (WHERE entry ->> 6 IS NOT NULL))[1] AS error
+    FROM entries
+    GROUP BY task, (entry ->> 3)::bigint
+)
+SELECT
+    task, attempt, worker, node, pid, reserved_at,
+    CASE WHEN started_at IS NOT NULL THEN greatest(started_at, reserved_at) END AS started_at,
+    CASE WHEN finished_at IS NOT NULL THEN greatest(finished_at, started_at, reserved_at) END AS finished_at,
+    ending, error
+FROM found
+-- One whose end was dropped must not seem to go on.
+WHERE reserved_at IS NOT NULL AND (
+    finished_at IS NOT NULL OR attempt = (SELECT t.attempt FROM stayer_tasks AS t WHERE t.seq = found.task)
+);
+
 -- functions
 
 -- Whether a JSON array has this value; not so if it can't be read.
