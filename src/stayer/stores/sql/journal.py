@@ -129,13 +129,13 @@ class Ledger:
         """Enter it all; whether something came into the outbox."""
         tx = self._tx
         if self._lines:
-            tx.many("history.add", self._lines)
+            tx.send("history.add", self._lines)
         if self._events:
             self._write_events(tx)
         if self._grown:
             shorten(tx, self._grown)
         if self._outbox:
-            tx.many("outbox.add", self._outbox)
+            tx.send("outbox.add", self._outbox)
         if self._heard_of:
             self._write_notices(tx)
         self._write_counts(tx)
@@ -145,8 +145,7 @@ class Ledger:
         """Last of all and in the order of the names: if they are kept in rows that others change
         too, nobody waits for them for long, nor in a circle.
         """
-        for queue in sorted(self._counts):
-            tx.run("count", *self._counts[queue], queue)
+        tx.send("count", [(*self._counts[queue], queue) for queue in sorted(self._counts)])
         woken = [queue for queue, counts in self._counts.items() if counts[_WAKES]]
         if woken or self._workers:
             tx.notify(woken, self._workers)
@@ -154,14 +153,14 @@ class Ledger:
     def _write_notices(self, tx: Transaction) -> None:
         tasks = by_seq(tx, [seq for seq, *_ in self._heard_of])
         for task, (_, number, happened, targets) in zip(tasks, self._heard_of, strict=True):
-            tx.many("notice.add", rows_of(task, tx.now, number, happened, targets))
+            tx.send("notice.add", rows_of(task, tx.now, number, happened, targets))
 
     def _write_events(self, tx: Transaction) -> None:
         rows = [(batch.last, tx.now, json_cell(batch.ids), *batch.what) for batch in self._events]
-        tx.many("event", rows)
+        tx.send("event", rows)
         last = self._events[-1].last
         if self._events[0].first // TRIMMED_EVERY != last // TRIMMED_EVERY:
-            tx.run("event.old", last - EVENTS_KEPT)
+            tx.send("event.old", [(last - EVENTS_KEPT,)])
 
     def _of(self, queue: str) -> list[int]:
         counts = self._counts.get(queue)

@@ -36,10 +36,10 @@ def share_settings(tx: Transaction, queues: Sequence[str]) -> bool:
     if not tx.dialect.lock:
         return False
     if tx.dialect.shares_settings:
-        tx.all("queue.share", tx.array(queues))
+        tx.send("queue.share", [(tx.array(queues),)])
     if len(queues) < 2:
         return False  # one can be looked at first
-    tx.all("queue.lock_limited", tx.array(queues))
+    tx.send("queue.lock_limited", [(tx.array(queues),)])
     return True
 
 

@@ -47,14 +47,14 @@ WHERE seq IN (
         WHERE state = 'pending' AND at < ?2 AND next < ?2
             AND NOT hook {in texts ?1}
         LIMIT ?4
-    ) AS some
+    ) AS chosen
 );
 
 -- name: notices.forget
 -- state, the moment before which it is old, limit.
 DELETE FROM stayer_notices
 WHERE seq IN (
-    SELECT seq FROM (SELECT seq FROM stayer_notices WHERE state = ?1 AND at < ?2 LIMIT ?3) AS some
+    SELECT seq FROM (SELECT seq FROM stayer_notices WHERE state = ?1 AND at < ?2 LIMIT ?3) AS chosen
 );
 
 -- name: notice.settle
@@ -73,7 +73,7 @@ SELECT {notice} FROM stayer_notices WHERE state = ?3 AND seq < ?1 ORDER BY seq D
 -- name: notices.task
 -- The last one before, limit, state or null, task.
 SELECT {notice} FROM stayer_notices
-WHERE task = ?4 AND seq < ?1 AND (?3 IS NULL OR state = ?3)
+WHERE task = ?4 AND seq < ?1 AND (state = ?3 OR ?3 IS NULL)
 ORDER BY seq DESC
 LIMIT ?2;
 

@@ -43,6 +43,10 @@ def reserve(
     ledger: Ledger,
 ) -> list[Task]:
     """Queue by queue, the best of the lanes that the worker can run."""
+    are_locked = share_settings(tx, queues)
+    for queue in queues[:1]:
+        tx.prefetch("reserve.queue", queue)
+        tx.prefetch("reserve.lanes", queue, _MANY + 1)
     registered = tx.one("reserve.worker", worker)
     if registered is None:
         raise LeaseLost(
@@ -52,7 +56,6 @@ def reserve(
     if drains:
         return []
     tasks: list[Task] = []
-    are_locked = share_settings(tx, queues)
     for queue in queues:
         rules = _rules(tx, queue, ledger, are_locked)
         left = min(limit - len(tasks), rules.room(limit, tx.now))
@@ -63,7 +66,8 @@ def reserve(
             continue
         tasks += _take(tx, seqs, queue, worker, node, ledger)
         if rules.bucket is not None:
-            tx.run("reserve.tokens", rules.bucket.level(tx.now) - len(seqs), tx.now, queue)
+            tokens = rules.bucket.level(tx.now) - len(seqs)
+            tx.send("reserve.tokens", [(tokens, tx.now, queue)])
         ledger.moved(queue, "pending", "reserved", len(seqs))
     return tasks
 

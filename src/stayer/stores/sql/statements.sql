@@ -783,13 +783,13 @@ DELETE FROM stayer_tasks WHERE seq {in numbers ?};
 -- name: purge.forget
 -- Some of those that were purged before then.
 DELETE FROM stayer_purged
-WHERE id IN (SELECT id FROM (SELECT id FROM stayer_purged WHERE at < ? LIMIT 1000) AS some);
+WHERE id IN (SELECT id FROM (SELECT id FROM stayer_purged WHERE at < ? LIMIT 1000) AS chosen);
 
 -- name: purge.events
 -- The oldest, as far as they are older than the moment given; the newest event stays.
 DELETE FROM stayer_events
 WHERE number IN (
-    SELECT number FROM (SELECT number, at FROM stayer_events ORDER BY number LIMIT 1000) AS some
+    SELECT number FROM (SELECT number, at FROM stayer_events ORDER BY number LIMIT 1000) AS chosen
     WHERE at < ? AND number < (SELECT max(number) FROM stayer_events)
 );
 

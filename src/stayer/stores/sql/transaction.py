@@ -65,6 +65,16 @@ class Transaction(Protocol):
     def many(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> int:
         """Run it for each of these; how many rows it changed."""
 
+    def send(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> None:
+        """Run it for each of these, in its turn, where nobody asks what came of it: that may be
+        told with the next answer, or with the commit.
+        """
+
+    def prefetch(self, statement: Named, *parameters: Cell) -> None:
+        """Somebody will ask for the rows of just this soon, as they are by then or now: they may
+        come with the next answer.
+        """
+
     def array(self, values: Iterable[str | int]) -> Cell:
         """The parameter of a macro such as `{in texts ?}`."""
 

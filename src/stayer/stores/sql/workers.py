@@ -29,6 +29,10 @@ def beat(
     tx: Transaction, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
 ) -> Beat:
     """One row for the lease, whatever the worker runs; more only for what is new."""
+    if not reports:  # which may change what the first of these gives
+        tx.prefetch("beat.orders", worker.id)
+        tx.prefetch("beat.suspects", worker.id, tx.now)
+        tx.prefetch("beat.wanted", tx.now, worker.id)
     if not _renew(tx, worker, number, nonce):
         raise LeaseLost(
             f"worker {worker.id} lost its lease: it was given up as dead, or another process uses "

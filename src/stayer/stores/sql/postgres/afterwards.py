@@ -36,8 +36,7 @@ class Afterwards:
         self._send = send
         self._upkeep = upkeep
         self._begin()
-        this = weakref.ref(self)
-        atexit.register(lambda: (found := this()) and found.close())
+        atexit.register(_close, weakref.ref(self))
 
     def _begin(self) -> None:
         self._pid = os.getpid()
@@ -102,3 +101,9 @@ class Afterwards:
                 if self._is_closing or not (self._guard.wait(wait) or self._has_counts):
                     self._thread = None
                     return None
+
+
+def _close(reference: weakref.ref[Afterwards]) -> None:
+    found = reference()
+    if found is not None:
+        found.close()

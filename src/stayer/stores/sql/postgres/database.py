@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -11,6 +12,7 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg.adapt import AdaptersMap, Loader
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8Dumper
 
 from stayer.core.errors import BadInput, StoreError
@@ -20,6 +22,7 @@ from stayer.stores.sql.postgres.afterwards import Afterwards
 from stayer.stores.sql.postgres.clock import ServerClock
 from stayer.stores.sql.postgres.dialect import DIALECT, statements
 from stayer.stores.sql.postgres.errors import Gone, is_lost, translated, translation
+from stayer.stores.sql.postgres.fast import FastBulk, WaryBulk
 from stayer.stores.sql.postgres.url import Address
 from stayer.stores.sql.postgres.wake import Listener, ServerWaiter
 from stayer.stores.sql.transaction import Cell, Named, Row
@@ -29,8 +32,8 @@ _IDLE = 8
 """How many unused connections are kept."""
 _PREPARED_AFTER, _PREPARED = 3, 400
 """After how many uses a statement is prepared, and how many a connection keeps: all there are."""
-_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; "
-_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; "
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
 
 class _FlagLoader(Loader):
@@ -48,34 +51,56 @@ def adapt(adapters: AdaptersMap) -> None:
     adapters.register_loader("bool", _FlagLoader)
 
 
+_numbered = threading.Lock()
+_last_number = 0
+
+
 class Numbers:
-    """A block of numbers that a transaction has to itself. One that needs more goes on beyond it:
-    numbers only have to grow in the history of each task.
+    """Numbers for the lines of histories: millionths of a second, each given once by this process.
+    They need only grow in the history of each task.
     """
 
-    def __init__(self, first: int) -> None:
-        self._next = first
+    def __init__(self, now: float) -> None:
+        self._now = int(now * 1_000_000)
 
     def take(self, count: int) -> int:
-        first = self._next
-        self._next += count
+        global _last_number  # noqa: PLW0603
+        with _numbered:
+            first = max(self._now, _last_number + 1)
+            _last_number = first + count - 1
         return first
 
 
+def raw_cursor(connection: psycopg.Connection[Any]) -> psycopg.RawCursor[Row]:
+    """A cursor for our statements, on whosever connection."""
+    return psycopg.RawCursor(connection, row_factory=tuple_row)
+
+
+_Unsent: TypeAlias = tuple[str, Sequence[Cell] | None, psycopg.RawCursor[Row] | None]
+"""A statement, its parameters, and who is to have what it gives."""
+
+
 class PostgresTransaction:
-    """A transaction on a connection (see `Transaction`)."""
+    """A transaction on a connection (see `Transaction`). It begins with the first statement; what
+    nobody waits for goes to the server with the next one, and the last with the commit: so most
+    operations take two or three round trips.
+    """
 
     def __init__(
         self,
-        cursor: psycopg.RawCursor[Row],
+        connection: psycopg.Connection[Any],
         statements: Statements,
         now: float,
-        first_number: int,
+        begin: str | None,
         bulk: Bulk,
     ) -> None:
-        self._cursor = cursor
+        self._connection = connection
+        self._is_ours = begin is not None
+        self._cursor = self._new_cursor()
         self._statements = statements
-        self._first_number: int | None = first_number
+        self._unsent: list[_Unsent] = [(begin, None, None)] if begin else []
+        self._prefetched: dict[tuple[Named, str], psycopg.RawCursor[Row]] = {}
+        self.has_begun = False
         self.now = now
         self.dialect: Dialect = DIALECT
         self.bulk = bulk
@@ -85,46 +110,89 @@ class PostgresTransaction:
         self.has_events = False
 
     def all(self, statement: Named, *parameters: Cell) -> list[Row]:
-        return self._cursor.execute(self._statements[statement], parameters).fetchall()
+        fetched = self._prefetched and self._prefetched.pop((statement, repr(parameters)), None)
+        if fetched:
+            if self._unsent:
+                self.flush()
+            return fetched.fetchall()
+        return self._execute(self._statements[statement], parameters).fetchall()
 
     def one(self, statement: Named, *parameters: Cell) -> Row | None:
-        return self._cursor.execute(self._statements[statement], parameters).fetchone()
+        rows = self.all(statement, *parameters)
+        return rows[0] if rows else None
 
     def run(self, statement: Named, *parameters: Cell) -> int:
-        return self._cursor.execute(self._statements[statement], parameters).rowcount
+        return self._execute(self._statements[statement], parameters).rowcount
 
     def many(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> int:
+        text = self._statements[statement]
         rows = list(parameters)
+        if not rows:
+            return 0
+        with self._connection.pipeline():
+            self._send_all()
+            cursors = [self._new_cursor().execute(text, row) for row in rows]
+        return sum(cursor.rowcount for cursor in cursors)
+
+    def send(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> None:
         self.has_events |= statement == "event"
-        if len(rows) == 1:
-            return self.run(statement, *rows[0])
-        if rows:
-            self._cursor.executemany(self._statements[statement], rows)
-        return self._cursor.rowcount if rows else 0
+        text = self._statements[statement]
+        self._unsent.extend((text, row, None) for row in parameters)
+
+    def prefetch(self, statement: Named, *parameters: Cell) -> None:
+        cursor = self._new_cursor()
+        self._prefetched[statement, repr(parameters)] = cursor
+        self._unsent.append((self._statements[statement], parameters, cursor))
 
     def delete_tasks(self, seqs: list[int]) -> None:
-        self.all("purge.dated", repr(self.now))
+        self.send("purge.dated", [(repr(self.now),)])
         self.run("purge", self.array(seqs))
         self.has_events = True
 
     def numbers(self) -> Numbers:
-        if self._first_number is None:  # a second ledger of the same transaction
-            [(number,)] = self.all("number")
-            return Numbers(number)
-        first, self._first_number = self._first_number, None
-        return Numbers(first)
+        return Numbers(self.now)
 
     def notify(self, queues: Iterable[str], workers: Iterable[str]) -> None:
         self.messages.update((f"queue {queue}", None) for queue in queues)
         self.messages.update((f"worker {worker}", None) for worker in workers)
 
+    def flush(self, last: str | None = None) -> None:
+        """Send what is left, and this; nothing if the transaction has not begun."""
+        if not self.has_begun and len(self._unsent) < 2:
+            return
+        if last is not None:
+            self._unsent.append((last, None, None))
+        with self._connection.pipeline():
+            self._send_all()
+
     def sql(self, text: str, *parameters: Cell) -> list[Row]:
         """The rows that SQL of PostgreSQL's own gives, with the names of this store's tables."""
-        return self._cursor.execute(self._statements.named(text), parameters or None).fetchall()
+        return self._execute(self._statements.named(text), parameters).fetchall()
 
     def script(self, text: str) -> None:
         """Run several statements, as they are."""
+        self.flush()
         self._cursor.execute(text, prepare=False)
+
+    def _execute(self, text: str, parameters: Sequence[Cell]) -> psycopg.RawCursor[Row]:
+        if not self._unsent:
+            return self._cursor.execute(text, parameters)
+        with self._connection.pipeline():
+            self._send_all()
+            self._cursor.execute(text, parameters)
+        return self._cursor
+
+    def _new_cursor(self) -> psycopg.RawCursor[Row]:
+        cursor = raw_cursor(self._connection)
+        if not self._is_ours:
+            adapt(cursor.adapters)
+        return cursor
+
+    def _send_all(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        self.has_begun = True
+        for text, parameters, cursor in unsent:
+            (cursor or self._new_cursor()).execute(text, parameters)
 
 
 _inherited: list[Connection] = []
@@ -135,7 +203,7 @@ class Database:
     """A PostgreSQL server, used by many threads, and again after a fork."""
 
     dialect: Dialect = DIALECT
-    bulk: Bulk = Bulk()
+    bulk: Bulk = FastBulk()
 
     def __init__(self, address: Address, clock: Callable[[], float] | None) -> None:
         self.address = address
@@ -147,9 +215,6 @@ class Database:
         self._pid = os.getpid()
         self.is_pooled = False
         """Whether a pooler is between this and the server."""
-        now = self._statements["clock"]
-        self._begin_read = _READ + now
-        self._begin_write = f"{_WRITE}{now}, {self._statements['number.next']}"
         self._afterwards = Afterwards(self._send, self._keep_up)
         self._listener = Listener(
             self._listening if address.listen else None,
@@ -163,61 +228,45 @@ class Database:
         schema.setup(self)
 
     def clock(self) -> float:
-        """The server's time."""
+        """The server's time, as it was said a moment ago, or by asking."""
         if self._given_clock is not None:
             return self._given_clock()
         known = self._clock.read()
         if known is not None:
             return known
         with self.plain() as cursor:
-            row = cursor.execute(self._statements["clock"]).fetchone()
-            assert row is not None
-            return self._clock.set(row[0])
+            return self._asked(cursor)
 
     @contextmanager
     def read(self) -> Iterator[PostgresTransaction]:
         """One consistent look."""
-        with translated(self.address.url), self._connection(self._begin_read) as opened:
-            connection, [now] = opened
-            yield self._transaction(connection, now, 0)
-            connection.execute("COMMIT")
+        with self._transaction(_READ) as tx:
+            yield tx
+            tx.flush("COMMIT")
 
     @contextmanager
     def write(self) -> Iterator[PostgresTransaction]:
         """One change: all of it, or nothing."""
-        with translated(self.address.url), self._connection(self._begin_write) as opened:
-            connection, [now, number] = opened
-            tx = self._transaction(connection, now, number)
+        with self._transaction(_WRITE) as tx:
             yield tx
-            self._commit(connection)
+            self._commit(tx)
         if tx.messages or tx.has_events:
             self._afterwards.committed(tx.messages, tx.has_events)
-
-    @contextmanager
-    def bare(self) -> Iterator[PostgresTransaction]:
-        """A change where there may be no tables yet."""
-        begin = _WRITE + self._statements["clock"]
-        with translated(self.address.url), self._connection(begin) as (connection, [now]):
-            yield self._transaction(connection, now, 0)
-            self._commit(connection)
 
     @contextmanager
     def joined(self, connection: object) -> Iterator[PostgresTransaction]:
         """A part of the caller's own transaction, on the caller's connection."""
         theirs = driver_connection(connection)
         with translated(self.address.url):
-            if theirs.autocommit and theirs.pgconn.transaction_status == TransactionStatus.IDLE:
+            if theirs.autocommit and theirs.info.transaction_status == TransactionStatus.IDLE:
                 theirs.execute("BEGIN")
-            cursor = psycopg.RawCursor(theirs)
-            adapt(cursor.adapters)
-            clock, number = self._statements["clock"], self._statements["number.next"]
-            row = cursor.execute(f"{clock}, {number}").fetchone()
-            assert row is not None
-            now = row[0] if self._given_clock is None else self._given_clock()
-            tx = PostgresTransaction(cursor, self._statements, now, row[1], self.bulk)
+            tx = PostgresTransaction(theirs, self._statements, self.clock(), None, WaryBulk())
             yield tx
             # Only the caller knows when it commits: so these are a part of it.
-            self._notify("notify.within", cursor, tx.messages, tx.has_events)
+            if tx.messages:
+                tx.send("notify.within", [(self.address.channel, list(tx.messages))])
+            tx.send("notify.within", [(self.address.events_channel, [""])])
+            tx.flush()
 
     def number_events(self) -> None:
         """Give committed events their numbers for watchers."""
@@ -256,60 +305,53 @@ class Database:
     @contextmanager
     def plain(self) -> Iterator[psycopg.RawCursor[Row]]:
         """A cursor outside of a transaction: each statement is one."""
-        with translated(self.address.url), self._connection(None) as (connection, _):
-            yield self._cursor(connection)
+        with translated(self.address.url), self._connection() as connection:
+            yield raw_cursor(connection)
 
     def open(self, conninfo: str) -> Connection:
         """A new connection."""
         connection: Connection = psycopg.connect(
-            conninfo, autocommit=True, cursor_factory=psycopg.RawCursor,
-            prepare_threshold=_PREPARED_AFTER,
-        )  # fmt: skip
+            conninfo, autocommit=True, prepare_threshold=_PREPARED_AFTER
+        )
         connection.prepared_max = _PREPARED
         adapt(connection.adapters)
-        row = connection.execute("SELECT pg_backend_pid()").fetchone()
+        cursor = raw_cursor(connection)
+        row = cursor.execute("SELECT pg_backend_pid()").fetchone()
         if row is None or row[0] != connection.info.backend_pid:
             # A pooler is between, which may give every transaction another server connection.
             self.is_pooled = True
             connection.prepare_threshold = None
+        if self._clock.read() is None:
+            self._asked(cursor)
         return connection
 
+    def _asked(self, cursor: psycopg.RawCursor[Row]) -> float:
+        """The time that the server says."""
+        row = cursor.execute(self._statements["clock"]).fetchone()
+        assert row is not None
+        return self._clock.set(row[0])
+
     @contextmanager
-    def _connection(self, begin: str | None) -> Iterator[tuple[Connection, Row]]:
-        connection, said = self._begun(begin)
+    def _transaction(self, begin: str) -> Iterator[PostgresTransaction]:
+        with translated(self.address.url), self._connection() as connection:
+            now = self._given_clock() if self._given_clock is not None else self._clock.read()
+            if now is None:
+                now = self._asked(raw_cursor(connection))
+            yield PostgresTransaction(connection, self._statements, now, begin, self.bulk)
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        connection = self._take()
         try:
-            yield connection, said
+            yield connection
         except BaseException as error:
             self._put_after(connection, error)
             raise
         self._put(connection)
 
-    def _begun(self, begin: str | None) -> tuple[Connection, Row]:
-        """A connection in which a transaction has begun, and what the server said to that. One that
-        was lost while nobody used it is replaced.
-        """
-        while True:
-            connection, is_new = self._take()
-            if begin is None:
-                if not is_new and connection.info.transaction_status != TransactionStatus.IDLE:
-                    connection.close()
-                    continue
-                return connection, ()
-            try:
-                cursor = connection.execute(begin, prepare=False)
-                cursor.nextset()
-                row = cursor.fetchone()
-                assert row is not None
-                return connection, row
-            except psycopg.Error as error:
-                connection.close()
-                if is_new or not is_lost(error):
-                    raise
-                self._drop_idle()
-
-    def _commit(self, connection: Connection) -> None:
+    def _commit(self, tx: PostgresTransaction) -> None:
         try:
-            connection.execute("COMMIT")
+            tx.flush("COMMIT")
         except psycopg.Error as error:
             meant = translation(self.address.url, error)
             if is_lost(error) and isinstance(meant, StoreError):
@@ -329,13 +371,19 @@ class Database:
         if isinstance(error, psycopg.Error) and is_lost(error):
             raise Gone(f"{self.address.url} has hung up: nothing was done ({error})") from error
 
-    def _take(self) -> tuple[Connection, bool]:
+    def _take(self) -> Connection:
+        """One that nobody uses, if it is still good, or a new one."""
         if self._pid != os.getpid():
             self._forget()
-        with self._guard:
-            if self._idle:
-                return self._idle.pop(), False
-        return self.open(self.address.conninfo), True
+        while True:
+            with self._guard:
+                if not self._idle:
+                    break
+                connection = self._idle.pop()
+            if not _has_news(connection):
+                return connection
+            connection.close()  # an idle server says nothing, but that it hangs up
+        return self.open(self.address.conninfo)
 
     def _put(self, connection: Connection) -> None:
         with self._guard:
@@ -344,30 +392,12 @@ class Database:
                 return
         connection.close()
 
-    def _drop_idle(self) -> None:
-        """They were lost with the one that was tried."""
-        with self._guard:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
-
     def _forget(self) -> None:
         """A connection must not be used, nor closed, by a forked child: leave it to the parent."""
         _inherited.extend(self._idle)
         self._idle = []
         self._guard = threading.Lock()
         self._pid = os.getpid()
-
-    def _cursor(self, connection: Connection) -> psycopg.RawCursor[Row]:
-        return psycopg.RawCursor(connection)
-
-    def _transaction(self, connection: Connection, now: float, number: int) -> PostgresTransaction:
-        self._clock.set(now)
-        if self._given_clock is not None:
-            now = self._given_clock()
-        return PostgresTransaction(
-            self._cursor(connection), self._statements, now, number, self.bulk
-        )
 
     # Waking
 
@@ -377,31 +407,32 @@ class Database:
         if connection.prepare_threshold is None:
             connection.close()
             raise psycopg.OperationalError("a pooler is between")
+        cursor = raw_cursor(connection)
         for channel in channels:
-            connection.execute(f"LISTEN {channel}")
-            connection.execute(self._statements["listening"], (channel,))
+            cursor.execute(f"LISTEN {channel}")
+            cursor.execute(self._statements["listening"], (channel,))
         return connection
 
     def _send(self, messages: list[str], has_events: bool) -> None:
         with self.plain() as cursor:
-            self._notify("notify", cursor, messages, has_events)
-
-    def _notify(
-        self,
-        statement: str,
-        cursor: psycopg.RawCursor[Row],
-        messages: Iterable[str],
-        has_events: bool,
-    ) -> None:
-        sent = self._statements[statement]
-        if found := list(messages):
-            cursor.execute(sent, (self.address.channel, found))
-        if has_events:
-            cursor.execute(sent, (self.address.events_channel, [""]))
+            sent = self._statements["notify"]
+            if messages:
+                cursor.execute(sent, (self.address.channel, messages))
+            if has_events:
+                cursor.execute(sent, (self.address.events_channel, [""]))
 
     def _keep_up(self) -> None:
         with self.plain() as cursor:
             cursor.execute(self._statements["upkeep"])
+
+
+def _has_news(connection: Connection) -> bool:
+    """Whether the server has said something, or hung up, while nobody asked."""
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def driver_connection(connection: Any) -> psycopg.Connection[Any]:
@@ -419,5 +450,5 @@ def driver_connection(connection: Any) -> psycopg.Connection[Any]:
                 break
     raise BadInput(
         f"a {type(connection).__name__} is no connection to this store: give the "
-        "psycopg.Connection, or SQLAlchemy's or Django's connection, whose transaction the task should belong to"
+        "psycopg.Connection, or SQLAlchemy's or Django's, whose transaction the task belongs to"
     )

@@ -58,7 +58,7 @@ class PostgresStatements(Statements):
         self._schema = schema
         # A table or function; not where it stands before a column.
         self._name = re.compile(rf"\b{prefix}[a-z_]+(?![a-z_.])")
-        super().__init__(DIALECT, {}, _HERE / "statements.sql", prefix=prefix)
+        super().__init__(DIALECT, {}, _HERE / "statements.sql", _HERE / "fast.sql", prefix=prefix)
 
     def named(self, text: str) -> str:
         text = with_prefix(text, self._prefix)

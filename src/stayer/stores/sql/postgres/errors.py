@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import psycopg
 
 from stayer.core.errors import UNCHANGED, BadInput, StoreError, StoreUnreachable, StoreUnusable
+from stayer.stores.sql.submit import IdTaken
 
 _AGAIN = frozenset(("40001", "40P01"))
 """Two transactions were in each other's way, and the server has ended this one."""
@@ -39,8 +40,12 @@ def is_lost(error: BaseException) -> bool:
     return error.sqlstate is None or error.sqlstate.startswith(_LOST)
 
 
-def translation(url: str, error: Exception) -> StoreError | BadInput:
+def translation(url: str, error: Exception) -> StoreError | BadInput | IdTaken:
     """What an error of the driver means."""
+    if isinstance(error, psycopg.errors.UniqueViolation):
+        constraint = error.diag.constraint_name or ""
+        if constraint.endswith("tasks_id_key"):
+            return IdTaken()
     said = " ".join(str(error).split()).rstrip(".")
     code = getattr(error, "sqlstate", None) or ""
     if code in _AGAIN:

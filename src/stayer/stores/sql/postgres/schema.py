@@ -31,7 +31,7 @@ def setup(database: Database) -> None:
     with database.read() as tx:
         if _is_current(tx, database.address):
             return
-    with database.bare() as tx:
+    with database.write() as tx:
         # Somebody else may have done it while this process stood in line.
         tx.sql("SELECT pg_advisory_xact_lock($1)", database.address.key)
         if _is_current(tx, database.address):

@@ -327,9 +327,6 @@ CREATE TABLE stayer_history (
     PRIMARY KEY (task, before)
 );
 
--- Numbers for the lines of histories: a block of a thousand for each transaction that writes.
-CREATE SEQUENCE stayer_numbers INCREMENT BY 1000;
-
 -- What happened lately and nobody has numbered yet. Events of one kind that came together are one row. `place`
 -- is drawn when the row is written, which is after its tasks were locked: so two events of one task are
 -- in their order.
@@ -595,7 +592,7 @@ LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     moment double precision := stayer_now();
     first_state text := CASE WHEN new.eta > new.created THEN 'scheduled' ELSE 'pending' END;
-    number bigint := nextval('stayer_numbers');
+    number bigint := moment * 1000000;
 BEGIN
     -- As core/limits.py and core/fields.py have it.
     IF new.name IS NOT NULL AND new.command IS NOT NULL THEN

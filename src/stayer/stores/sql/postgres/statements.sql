@@ -148,11 +148,3 @@ SELECT pg_advisory_lock_shared(stayer_key(?1));
 
 -- name: clock
 SELECT extract(epoch FROM clock_timestamp())::double precision;
-
--- name: number
--- The first of a block of numbers.
-SELECT nextval('stayer_numbers');
-
--- name: number.next
--- The same as a value.
-nextval('stayer_numbers');

@@ -152,8 +152,9 @@ class Listener:
     def _hear(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
         """Pass on what is sent, until the connection is lost or nobody needs it."""
         self.hears = True
+        if self._tried.is_set():  # somebody waits already, and may have missed something
+            self._tell(lambda waiter: waiter.ring())
         self._tried.set()
-        self._tell(lambda waiter: waiter.ring())  # for what was sent before
         poll = select.poll()
         poll.register(connection.fileno(), select.POLLIN)
         poll.register(self._rope[0], select.POLLIN)

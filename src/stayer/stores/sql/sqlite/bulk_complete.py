@@ -1,17 +1,16 @@
 """The hot half of `Store.turn`: many tasks that ran to their end, in few statements.
 
-A change is plain if it is what `lifecycle.decide` makes of `Done`, and its result is text.
-Neighbours that differ in nothing but id and result make a group. What the statements leave alone,
+Groups are those of `completions.py`, where all results are text. What the statements leave alone,
 for whatever reason, goes the way of all changes (`commit.py`), which says whether it may be done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from stayer.core.effects import done
-from stayer.core.model import Change, State
+from stayer.core.model import Change
 from stayer.stores.sql import history
+from stayer.stores.sql.completions import in_common
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import cells, json_cell
 from stayer.stores.sql.sqlite.just_reserved import seqs_from_cell
@@ -23,41 +22,12 @@ _WORTH_IT = 25
 """How many tasks a statement has to be for, that several are better than one."""
 
 
-def groups(changes: Sequence[Change]) -> Iterator[list[Change]]:
-    """The changes in their order, plain ones that belong together as one group."""
-    group: list[Change] = []
-    common: object = None
-    for change in changes:
-        plain = _common(change) if _is_plain(change) else None
-        if group and (plain is None or plain != common):
-            yield group
-            group = []
-        common = plain
-        group.append(change)
-    if group:
-        yield group
-
-
-def _is_plain(change: Change) -> bool:
-    return (
-        change.effect is done(change.state, change.worker)
-        and change.queue is not None
-        and not change.ago
-        and change.checkpoint is None
-    )
-
-
-def _common(change: Change) -> tuple[State, str | None, int, int, str | None]:
-    """What all of a group have in common, besides the effect."""
-    return change.state, change.worker, change.attempt, change.last_order, change.queue
-
-
 def complete(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> frozenset[str]:
     """The ids of those that were completed."""
     texts = _texts(group)
     if texts is None:
         return frozenset()
-    state, worker, attempt, last_order, queue = _common(group[0])
+    state, worker, attempt, last_order, queue = in_common(group[0])
     effect = group[0].effect
     event, note, news = effect.event, effect.note, effect.attempt
     assert queue is not None

@@ -81,6 +81,12 @@ class SqliteTransaction:
     def many(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> int:
         return self._connection.executemany(self._statements[statement], parameters).rowcount
 
+    def send(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> None:
+        self._connection.executemany(self._statements[statement], parameters)
+
+    def prefetch(self, statement: Named, *parameters: Cell) -> None:
+        """Asking costs no more later."""
+
     def delete_tasks(self, seqs: list[int]) -> None:
         newest = _Numbers(self).take(1) - 1
         self.run("purge", self.array(seqs))

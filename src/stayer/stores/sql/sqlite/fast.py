@@ -17,6 +17,7 @@ from stayer.core.model import Change, NewTask, Task
 from stayer.core.submit.fresh import fresh_task
 from stayer.stores.sql import history
 from stayer.stores.sql.bulk import Bulk
+from stayer.stores.sql.completions import groups
 from stayer.stores.sql.insert import Births, checked_parameters, note_births
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import (
@@ -26,7 +27,7 @@ from stayer.stores.sql.rows import (
     json_cell,
     likeness,
 )
-from stayer.stores.sql.sqlite.bulk_complete import complete, groups
+from stayer.stores.sql.sqlite.bulk_complete import complete
 from stayer.stores.sql.sqlite.just_reserved import just_reserved, seqs_from_cell
 from stayer.stores.sql.transaction import Cell, Transaction
 
