@@ -70,7 +70,7 @@ class Database:
             with self._translated(tx, connection):
                 tx.defer(_LOOK)
                 yield tx
-                tx.send([b"COMMIT"])
+                tx.exchange([b"COMMIT"])
 
     @contextmanager
     def write(self) -> Iterator[MySqlTransaction]:
@@ -94,7 +94,7 @@ class Database:
             joined.begin(found.dialect.collation)
             try:
                 yield tx
-                tx.send([])
+                tx.exchange([])
             finally:
                 joined.end()
 

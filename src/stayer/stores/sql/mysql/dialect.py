@@ -29,7 +29,9 @@ _PARAMETER = re.compile(r"\x01(\d+)\x02")
 _GAP = re.compile(r"\x05([^\x06]*)\x06|\x01(\d+)\x02")
 _RETURNING = re.compile(r"\x03([^\x04]*)\x04")
 _UPDATE = re.compile(r"UPDATE (\w+) SET .*?^(WHERE .*)", re.DOTALL | re.MULTILINE)
-_VALUES = re.compile(r"(INSERT .*? VALUES )(\(.*\))(\s*ON DUPLICATE KEY UPDATE .*)?", re.DOTALL)
+_VALUES = re.compile(
+    r"(INSERT .*?\bVALUES\s*)(\((?:(?!\bON DUPLICATE\b).)*\))(\s*ON DUPLICATE KEY UPDATE [^\x01\x05]*)?", re.DOTALL
+)
 _PACKED = tuple(TASK_COLUMNS.split(", ").index(name) for name in ("parameters", "result"))
 
 
@@ -92,6 +94,7 @@ class MySqlDialect(Dialect):
             **super().macros(),
             "packed": lambda rest: self._gap("packed", rest),
             "pairs": lambda rest: self._gap("pairs", *rest.split()),
+            "list": lambda rest: self._gap("list", rest),
             "collation": lambda _: self.collation,
         }
 
@@ -131,6 +134,21 @@ class Compiled:
         """The text with these parameters."""
         return _filled(self._template, self._gaps, parameters)
 
+    def alike(self, rows: Sequence[Sequence[Cell]], common: Sequence[Cell]) -> bytes:
+        """An INSERT of many rows whose first parameters differ; the rest is written out once."""
+        assert self._insert is not None
+        before, (template, gaps), behind = self._insert
+        differ = len(rows[0])
+        parameters = [*rows[0], *common]
+        own: list[tuple[str, tuple[Any, ...]]] = []
+        parts: list[bytes] = []
+        for kind, words in gaps:
+            is_own = words[0] < differ
+            own += [(kind, words)] if is_own else []
+            parts.append(b"%b" if is_own else _value(kind, words, parameters).replace(b"%", b"%%"))
+        each = template.replace(b"%%", b"%%%%") % tuple(parts)
+        return _filled(*before, ()) + b", ".join([_filled(each, own, row) for row in rows]) + _filled(*behind, ())
+
     def batch(self, parameters: Sequence[Sequence[Cell]]) -> list[bytes]:
         """Texts that do the same for each of these: one, if it is an INSERT of values."""
         if self._insert is None or len(parameters) == 1:
@@ -165,6 +183,8 @@ def _value(kind: str, words: tuple[Any, ...], parameters: Sequence[Cell]) -> byt
             return literals.literal(parameters[words[0]])
         case "items":
             return literals.items(parameters[words[0]])
+        case "list":
+            return literals.items(parameters[words[0]])[1:-1]
         case "rows":
             return literals.rows(parameters[words[0]])
         case "packed":

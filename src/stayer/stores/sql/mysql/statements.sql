@@ -510,3 +510,59 @@ SELECT last_insert_id();
 
 -- name: number.drop
 DELETE FROM stayer_numbers WHERE number BETWEEN ? AND ?;
+
+-- name: reserve.next_rows
+-- As reserve.next, with all that is to be known of what is claimed.
+SELECT {task} FROM stayer_tasks FORCE INDEX (stayer_tasks_ready)
+WHERE ready = ?1 AND lane_key = {lane_key} AND (start_before IS NULL OR start_before > ?3)
+ORDER BY "rank", created, seq
+LIMIT ?4
+{claim};
+
+-- name: reserve.claim_rows
+-- As reserve.claim.
+SELECT {task} FROM stayer_tasks FORCE INDEX (PRIMARY)
+WHERE seq {in numbers ?1} AND state = 'pending' AND held = 0
+{claim};
+
+-- name: taken
+-- What becomes of a task that is reserved; a part of the next two. The history comes before it: here an assignment
+-- sees what one before it has written.
+state = 'reserved', attempt = attempt + 1, updated = ?1, worker = ?2, node = ?3, pid = NULL,
+    ending = NULL, started_at = NULL, returned_from = NULL, paused = 0, "usage" = NULL, reserved_at = ?1;
+
+-- name: fast.reserve
+-- now, worker, node, the number of the first event, what follows it in an entry of history up to the attempt, and
+-- from there on, seqs.
+UPDATE stayer_tasks
+SET history = concat(history, '[', ?4 + field(seq, {list ?7}) - 1, ?5, attempt + 1, ?6), {taken}
+WHERE seq {in numbers ?7};
+
+-- name: fast.reserve_stretch
+-- The same for all from one seq to another.
+UPDATE stayer_tasks
+SET history = concat(history, '[', ?4 + seq - ?7, ?5, attempt + 1, ?6), {taken}
+WHERE seq BETWEEN ?7 AND ?8;
+
+-- name: completed
+-- What becomes of a task that ran to its end, as core/effects.py has it; a part of the next two.
+state = 'complete', updated = ?1, finished_at = greatest(?1, coalesce(started_at, reserved_at, 0)), ending = 'done',
+    returned_from = NULL, error = NULL, orders = NULL, paused = 0, result = {packed ?4};
+
+-- name: fast.completable
+-- worker, state, attempt, last_order, queue, ids: those where a plain end is all there is to do. Not those on which
+-- others depend, or whose runs count (share), or of which somebody wants to hear.
+SELECT id, seq FROM stayer_tasks FORCE INDEX (stayer_tasks_id)
+WHERE id {in texts ?6} AND state = ?2 AND worker = ?1 AND attempt = ?3 AND last_order = ?4 AND queue = ?5
+    AND dependents = 0 AND share IS NULL AND notify IS NULL
+    AND (SELECT q.notify FROM stayer_queues AS q WHERE q.name = ?5) IS NULL
+{lock};
+
+-- name: fast.complete
+-- now, an entry of history from behind its number on, that number, result, seq.
+UPDATE stayer_tasks SET {completed}, history = concat(history, '[', ?3, ?2) WHERE seq = ?5;
+
+-- name: fast.complete_alike
+-- The same for those with one result: the number of the first, seqs.
+UPDATE stayer_tasks SET {completed}, history = concat(history, '[', ?3 + field(seq, {list ?5}) - 1, ?2)
+WHERE seq {in numbers ?5};

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from stayer.stores.sql.bulk import Bulk
+from stayer.stores.sql.mysql.bulk import Claimed
 from stayer.stores.sql.mysql.dialect import NUMBERS, Compiled, CompiledStatements, MySqlDialect, with_values
 from stayer.stores.sql.mysql.driver import Result
 from stayer.stores.sql.mysql.errors import DUPLICATE, code_of
@@ -90,6 +91,8 @@ class MySqlTransaction:
         self._is_joined = is_joined
         self._waiting: list[bytes] = []
         self._size = 0
+        self._ahead: list[tuple[tuple[Named, tuple[Cell, ...]], bytes]] = []
+        self._fetched: dict[tuple[Named, tuple[Cell, ...]], Sequence[Row]] = {}
         self.committing = False
         """The server has been asked to commit."""
         self.inserting = False
@@ -102,6 +105,7 @@ class MySqlTransaction:
         self.dialect: MySqlDialect = statements.dialect
         self.bulk: Bulk = database.bulk
         self.array = self.dialect.array
+        self.claimed = Claimed(self)
 
     # What the operations ask for
 
@@ -122,7 +126,9 @@ class MySqlTransaction:
         compiled = self._statements[statement]
         if compiled.select is not None:
             return self._returned(compiled, parameters)
-        [(rows, _)] = self.send([compiled(parameters)])
+        rows = self._fetched.pop((statement, tuple(parameters)), None) if self._fetched else None
+        if rows is None:
+            [(rows, _)] = self.exchange([compiled(parameters)])
         if compiled.reads_tasks:
             return [with_values(row) for row in rows]
         return list(rows)
@@ -150,7 +156,7 @@ class MySqlTransaction:
             self.defer([text])
             return 0
         try:
-            [(_, count)] = self.send([text])
+            [(_, count)] = self.exchange([text])
         except self._connection.errors as error:
             if code_of(error) != DUPLICATE:
                 raise
@@ -165,7 +171,38 @@ class MySqlTransaction:
         if statement in _DEFERRED:
             self.defer(texts)
             return 0
-        return sum(count for _, count in self.send(texts))
+        return sum(count for _, count in self.exchange(texts))
+
+    def send(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> None:
+        rows = list(parameters)
+        if statement == "count":
+            for row in rows:
+                self._count(row)
+        elif rows:
+            self.defer(self._statements[statement].batch(rows))
+
+    def prefetch(self, statement: Named, *parameters: Cell) -> None:
+        self._ahead.append(((statement, parameters), self._statements[statement](parameters)))
+
+    def enter(self, rows: Sequence[Sequence[Cell]], common: Sequence[Cell]) -> bool:
+        """Insert tasks that were asked for alike: id, parameters and number of each, and what they have in common. In
+        a transaction of the caller's own at once; False if an id is there already.
+        """
+        size = sum(len(form) for _, form, _ in rows if form is not None)
+        step = max(1, len(rows) * _PACKET // max(size, 1))
+        parts = [rows[start : start + step] for start in range(0, len(rows), step)]
+        texts = [self._statements["submit"].alike(part, common) for part in parts]
+        self.inserting = True
+        if not self._is_joined:
+            self.defer(texts)
+            return True
+        try:
+            self.exchange(texts)
+        except self._connection.errors as error:
+            if code_of(error) != DUPLICATE:
+                raise
+            return False
+        return True
 
     def delete_tasks(self, seqs: list[int]) -> None:
         """The trigger is told the time, or would take the server's."""
@@ -187,22 +224,25 @@ class MySqlTransaction:
         """Run these before whatever is asked next."""
         for text in texts:
             if self._size + len(text) > _PACKET and self._waiting:
-                self.send([])
+                self.exchange([])
             self._waiting.append(text)
             self._size += len(text)
 
-    def send(self, texts: Sequence[bytes]) -> list[Result]:
+    def exchange(self, texts: Sequence[bytes]) -> list[Result]:
         """Answers to these statements; all that waits is run before."""
         waiting, self._waiting, self._size = self._waiting, [], 0
-        if not waiting and not texts:
+        ahead, self._ahead = self._ahead, []
+        if not waiting and not ahead and not texts:
             return []
-        found = self._connection.run([*waiting, *texts])
-        return found[len(waiting) :]
+        found = self._connection.run([*waiting, *(text for _, text in ahead), *texts])
+        for (asked, _), (rows, _) in zip(ahead, found[len(waiting) :], strict=False):
+            self._fetched[asked] = rows
+        return found[len(waiting) + len(ahead) :]
 
     def commit(self) -> None:
         """With all that waits."""
         self.committing = True
-        self.send([b"COMMIT"])
+        self.exchange([b"COMMIT"])
 
     def draw(self, count: int) -> tuple[int, int]:
         """The first of so many numbers that nobody else has, and where those end that go with it. Rows that are
@@ -210,7 +250,7 @@ class MySqlTransaction:
         """
         draws = -(-count // NUMBERS)
         drawn = self._statements["number.drawn"](())
-        *_, (rows, _) = self.send([*self._statements["number.draw"].batch([()] * draws), drawn])
+        *_, (rows, _) = self.exchange([*self._statements["number.draw"].batch([()] * draws), drawn])
         first = int(rows[0][0])
         self.defer([self._statements["number.drop"]((first, first + draws - 1))])
         return first * NUMBERS, (first + draws) * NUMBERS
@@ -221,7 +261,7 @@ class MySqlTransaction:
 
     def sql(self, text: str) -> list[Row]:
         """The rows that SQL of MySQL's own gives."""
-        [(rows, _)] = self.send([self._statements.named(text).encode()])
+        [(rows, _)] = self.exchange([self._statements.named(text).encode()])
         return list(rows)
 
     def _returned(self, compiled: Compiled, parameters: Sequence[Cell]) -> list[Row]:
@@ -231,9 +271,9 @@ class MySqlTransaction:
         assert compiled.select is not None
         select = compiled.select(parameters)
         if not compiled.own_table_again:
-            (rows, _), _ = self.send([select, compiled(parameters)])
+            (rows, _), _ = self.exchange([select, compiled(parameters)])
             return list(rows)
-        [(rows, _)] = self.send([select])
+        [(rows, _)] = self.exchange([select])
         if rows:
             self.defer([compiled.of_row(parameters, rows[0][0])])
         return list(rows)
@@ -241,7 +281,7 @@ class MySqlTransaction:
     def _lock_words(self, words: Iterable[Sequence[Cell]]) -> None:
         """In their order, so that nobody waits in a circle."""
         for word in sorted(set(map(tuple, words))):
-            self.send([self._statements["unique.lock"](word)])
+            self.exchange([self._statements["unique.lock"](word)])
             self.defer([self._statements["unique.locked"](word)])
 
     def _count(self, parameters: Sequence[Cell]) -> int:
