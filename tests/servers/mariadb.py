@@ -61,7 +61,9 @@ class MariaDbServer:
         query = "&".join(f"{name}={quote(str(value), safe='/')}" for name, value in given.items())
         return f"mariadb://{user}@localhost/{database or self._fresh()}?{query}"
 
-    def connect(self, database: str | None = None, **options: Any) -> pymysql.connections.Connection[Any]:
+    def connect(
+        self, database: str | None = None, **options: Any
+    ) -> pymysql.connections.Connection[Any]:
         """A connection of the driver's, for what a test does by hand."""
         given = {"user": "root", "autocommit": True, "charset": "utf8mb4", **options}
         return pymysql.connect(unix_socket=self.socket, database=database, **given)
@@ -125,12 +127,18 @@ class MariaDbServer:
             tables = [name for name, _ in cursor.fetchall()]
             # What deleting tasks leaves behind goes last.
             for table in sorted(tables, key=lambda name: not name.endswith("_tasks")):
-                kept = " WHERE `key` IN ('schema', 'numbered', 'identity')" if table.endswith("_meta") else ""
+                kept = (
+                    " WHERE `key` IN ('schema', 'numbered', 'identity')"
+                    if table.endswith("_meta")
+                    else ""
+                )
                 cursor.execute(f"DELETE FROM {table}{kept}")
             for table in tables:
                 if table.endswith("_meta"):
                     cursor.execute(f"UPDATE {table} SET value = '0' WHERE `key` = 'numbered'")
-                    cursor.execute(f"UPDATE {table} SET value = md5(uuid()) WHERE `key` = 'identity'")
+                    cursor.execute(
+                        f"UPDATE {table} SET value = md5(uuid()) WHERE `key` = 'identity'"
+                    )
 
 
 @contextmanager
@@ -151,7 +159,9 @@ def serving(*options: str) -> Iterator[MariaDbServer]:
 
 def _data_folder() -> Path:
     """A folder with the tables of the server itself, made by the first who asks."""
-    version = subprocess.run([mariadb_binary(), "--version"], capture_output=True, text=True, check=True).stdout
+    version = subprocess.run(
+        [mariadb_binary(), "--version"], capture_output=True, text=True, check=True
+    ).stdout
     number = version.split("Ver ")[1].split()[0]
     folder = TOOLS / f"mariadb-{number}-data"
     TOOLS.mkdir(exist_ok=True)

@@ -9,8 +9,10 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from stayer.core.errors import BadConfig
+from stayer.core.insight.health import Finding
 from stayer.stores.sql.mysql.database import Database
 from stayer.stores.sql.mysql.errors import BrokenUp, ConnectionLost
+from stayer.stores.sql.mysql.health import check
 from stayer.stores.sql.store import SqlStore
 from stayer.stores.sql.table_names import DEFAULT_PREFIX, checked_prefix
 
@@ -42,11 +44,19 @@ def open_store(url: str, clock: Callable[[], float] | None = None) -> MySqlStore
     driver = given.pop("driver", None)
     if driver is not None and driver not in _DRIVERS:
         raise BadConfig(f"store {shown!r}: driver={driver}: there are {' and '.join(_DRIVERS)}")
-    options: dict[str, Any] = {"connect_timeout": _CONNECT_TIMEOUT, "read_timeout": _ANSWER_TIMEOUT, "write_timeout": _ANSWER_TIMEOUT}
+    options: dict[str, Any] = {
+        "connect_timeout": _CONNECT_TIMEOUT,
+        "read_timeout": _ANSWER_TIMEOUT,
+        "write_timeout": _ANSWER_TIMEOUT,
+    }
     options |= {name: _option(shown, name, value) for name, value in given.items()}
     if "unix_socket" not in options:
         options |= {"host": parts.hostname or "localhost", "port": port or 3306}
-    options |= {"user": unquote(parts.username or ""), "password": unquote(parts.password or ""), "database": database}
+    options |= {
+        "user": unquote(parts.username or ""),
+        "password": unquote(parts.password or ""),
+        "database": database,
+    }
     if not options["user"]:
         del options["user"]
     return MySqlStore(url, Database(shown, options, clock, prefix, driver))
@@ -77,6 +87,10 @@ class MySqlStore(SqlStore):
     """The contract on a server."""
 
     _database: Database
+
+    def check(self) -> list[Finding]:
+        """What `stayer doctor` asks."""
+        return check(self._database)
 
     def should_try_again(self, error: Exception, tries: int) -> bool:
         """After a deadlock that was broken up, or if the connection broke before anything was to be committed; each

@@ -21,7 +21,15 @@ from stayer.stores.sql.completions import groups, in_common
 from stayer.stores.sql.insert import Births, checked_parameters, note_births
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.mysql.dialect import NUMBERS
-from stayer.stores.sql.rows import TASK_COLUMNS, Born, born, cells, cells_in_common, likeness, task_from_row
+from stayer.stores.sql.rows import (
+    TASK_COLUMNS,
+    Born,
+    born,
+    cells,
+    cells_in_common,
+    likeness,
+    task_from_row,
+)
 from stayer.stores.sql.transaction import UNCLAIMED, Cell, Row, Transaction
 
 _ONE_LANE, _ALL_LANES = "reserve.next", "reserve.next_of_all"
@@ -98,14 +106,18 @@ def _reserved(row: Row, now: float, worker: str, node: str) -> Task:
     return task_from_row(tuple(cells))
 
 
-def _best_of_lanes(tx: Transaction, queue: str, lanes: Sequence[str], now: float, limit: int) -> list[int]:
+def _best_of_lanes(
+    tx: Transaction, queue: str, lanes: Sequence[str], now: float, limit: int
+) -> list[int]:
     for lane in lanes:
         tx.prefetch("reserve.next_of_lane", queue, lane, now, limit)
     heads = [tx.all("reserve.next_of_lane", queue, lane, now, limit) for lane in lanes]
     return [row[2] for row in islice(heapq.merge(*heads), limit)]
 
 
-def _claimed_in_lanes(tx: Transaction, queue: str, lanes: Sequence[str], now: float, limit: int) -> list[int]:
+def _claimed_in_lanes(
+    tx: Transaction, queue: str, lanes: Sequence[str], now: float, limit: int
+) -> list[int]:
     """The best of several lanes. One statement would have to sort them, and would lock all it has read: so they are
     looked at, then claimed. Where others claim at the same time, more are looked at.
     """
@@ -138,7 +150,10 @@ def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> froz
     number = first = ledger.numbers(len(seqs))
     if len(set(results.values())) == 1:
         done = [id for id in results if id in seqs]
-        tx.send("fast.complete_alike", [(tx.now, line, first, results[done[0]], tx.array(seqs[id] for id in done))])
+        tx.send(
+            "fast.complete_alike",
+            [(tx.now, line, first, results[done[0]], tx.array(seqs[id] for id in done))],
+        )
         ledger.told(first, done, queue, event, attempt, worker, note)
     else:
         for id, result in results.items():
@@ -184,7 +199,9 @@ class _BirthsInGroups(Births):
         ledger = Ledger(self._tx)
         for group in self._groups:
             first = ledger.numbers(len(group.ids))
-            rows = list(zip(group.ids, group.forms, range(first, first + len(group.ids)), strict=True))
+            rows = list(
+                zip(group.ids, group.forms, range(first, first + len(group.ids)), strict=True)
+            )
             if not self._tx.enter(rows, cells_in_common(group.new, group.born)):  # type: ignore[attr-defined]
                 return False
             note_births(ledger, first, group.ids, group.new.queue, group.born)

@@ -24,13 +24,16 @@ MODE = "STRICT_ALL_TABLES,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBS
 NUMBERS = 4096
 """How many numbers of events are drawn at a time. Numbers have to stay below 2**53: so there are 2**41 draws."""
 _HERE = Path(__file__).parent
-_NAMES = re.compile(r"'(?:[^'\\]|''|\\.)*'|\"[^\"]*\"|\b(?:key|usage|before|lines|rank)\b", re.DOTALL)
+_NAMES = re.compile(
+    r"'(?:[^'\\]|''|\\.)*'|\"[^\"]*\"|\b(?:key|usage|before|lines|rank)\b", re.DOTALL
+)
 _PARAMETER = re.compile(r"\x01(\d+)\x02")
 _GAP = re.compile(r"\x05([^\x06]*)\x06|\x01(\d+)\x02")
 _RETURNING = re.compile(r"\x03([^\x04]*)\x04")
 _UPDATE = re.compile(r"UPDATE (\w+) SET .*?^(WHERE .*)", re.DOTALL | re.MULTILINE)
 _VALUES = re.compile(
-    r"(INSERT .*?\bVALUES\s*)(\((?:(?!\bON DUPLICATE\b).)*\))(\s*ON DUPLICATE KEY UPDATE [^\x01\x05]*)?", re.DOTALL
+    r"(INSERT .*?\bVALUES\s*)(\((?:(?!\bON DUPLICATE\b).)*\))(\s*ON DUPLICATE KEY UPDATE [^\x01\x05]*)?",
+    re.DOTALL,
 )
 _PACKED = tuple(TASK_COLUMNS.split(", ").index(name) for name in ("parameters", "result"))
 
@@ -111,7 +114,9 @@ class Compiled:
         text = _NAMES.sub(_quoted, text)
         returning = _RETURNING.search(text)
         text = _RETURNING.sub("", text)
-        self.reads_tasks = text.lstrip().startswith(f"SELECT {_NAMES.sub(_quoted, TASK_COLUMNS)} FROM")
+        self.reads_tasks = text.lstrip().startswith(
+            f"SELECT {_NAMES.sub(_quoted, TASK_COLUMNS)} FROM"
+        )
         self._template, self._gaps = _split(text)
         values = _VALUES.fullmatch(text.strip())
         self._insert = None if values is None else [_split(part or "") for part in values.groups()]
@@ -147,7 +152,11 @@ class Compiled:
             own += [(kind, words)] if is_own else []
             parts.append(b"%b" if is_own else _value(kind, words, parameters).replace(b"%", b"%%"))
         each = template.replace(b"%%", b"%%%%") % tuple(parts)
-        return _filled(*before, ()) + b", ".join([_filled(each, own, row) for row in rows]) + _filled(*behind, ())
+        return (
+            _filled(*before, ())
+            + b", ".join([_filled(each, own, row) for row in rows])
+            + _filled(*behind, ())
+        )
 
     def batch(self, parameters: Sequence[Sequence[Cell]]) -> list[bytes]:
         """Texts that do the same for each of these: one, if it is an INSERT of values."""

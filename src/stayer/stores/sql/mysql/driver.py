@@ -41,7 +41,9 @@ def load(name: str | None) -> ModuleType:
 class Connection:
     """A connection of our own: many statements go in one packet."""
 
-    def __init__(self, driver: ModuleType, options: Mapping[str, Any], collation: str | None) -> None:
+    def __init__(
+        self, driver: ModuleType, options: Mapping[str, Any], collation: str | None
+    ) -> None:
         self.driver = driver
         self.errors: tuple[type[Exception], ...] = (driver.Error, OSError)
         flags = _MULTI_STATEMENTS | _FOUND_ROWS
@@ -127,12 +129,18 @@ class Joined:
 
     def begin(self, collation: str) -> None:
         """Read our statements as they are meant; the first one may begin the transaction."""
-        [(rows, _)] = self.run([b"SELECT @@sql_mode, @@collation_connection, @@autocommit, @@character_set_client"])
+        [(rows, _)] = self.run(
+            [b"SELECT @@sql_mode, @@collation_connection, @@autocommit, @@character_set_client"]
+        )
         mode, sorting, autocommit, charset = rows[0]
         if not str(charset).startswith("utf8"):
-            raise BadInput(f"the connection's character set is {charset}: connect with charset='utf8mb4'")
+            raise BadInput(
+                f"the connection's character set is {charset}: connect with charset='utf8mb4'"
+            )
         self._before = mode, sorting
-        self.run([f"SET SESSION sql_mode = '{MODE}', collation_connection = '{collation}'".encode()])
+        self.run(
+            [f"SET SESSION sql_mode = '{MODE}', collation_connection = '{collation}'".encode()]
+        )
         if autocommit:
             self._begin_if_none()
 
@@ -143,7 +151,9 @@ class Joined:
             [(rows, _)] = self.run([b"SELECT @@in_transaction"])
             status = rows[0][0]
         if status is None:
-            raise BadInput("the connection commits by itself: begin a transaction with autocommit(False)")
+            raise BadInput(
+                "the connection commits by itself: begin a transaction with autocommit(False)"
+            )
         if not status & _IN_TRANSACTION:
             self.run([b"START TRANSACTION"])
 
@@ -156,7 +166,9 @@ class Joined:
         found: list[Result] = []
         for text in texts:
             self._cursor.execute(text)
-            found.append((self._cursor.fetchall() if self._cursor.description else (), self._cursor.rowcount))
+            found.append(
+                (self._cursor.fetchall() if self._cursor.description else (), self._cursor.rowcount)
+            )
         return found
 
 

@@ -10,8 +10,12 @@ _BROKEN_UP = frozenset((1213, 1205, 1020))
 _GONE = frozenset((0, 2000, 2006, 2013, 2014, 2027, 2055, 1053, 1077, 1079, 1080, 1158, 1159, 1160, 1161, 1317,
                    1927, 3169, 4031))  # fmt: skip
 """The connection is broken, was killed, or was closed for being idle."""
-_UNREACHABLE = frozenset((1040, 1129, 1203, 1226, 2001, 2002, 2003, 2004, 2005, 2011, 2012, 2024, 2025))
-_NO_RIGHTS = frozenset((1044, 1045, 1142, 1143, 1227, 1370, 1410, 1698, 1820, 1862, 3118, 3159, 2026, 2059, 2061))
+_UNREACHABLE = frozenset(
+    (1040, 1129, 1203, 1226, 2001, 2002, 2003, 2004, 2005, 2011, 2012, 2024, 2025)
+)
+_NO_RIGHTS = frozenset(
+    (1044, 1045, 1142, 1143, 1227, 1370, 1410, 1698, 1820, 1862, 3118, 3159, 2026, 2059, 2061)
+)
 _READ_ONLY = frozenset((1290, 1792, 1836, 3100, 3101, 4110))
 _FULL = frozenset((1021, 1041, 1114, 3675))
 _TOO_LARGE = frozenset((1153, 1301, 2020))
@@ -45,9 +49,14 @@ def translation(url: str, error: Exception, *, committing: bool) -> StayerError:
     if code in _BROKEN_UP:
         return BrokenUp(f"{url}: others were in the way of this change ({said}): try again")
     if is_gone(error):
-        lost = ConnectionLost(f"{url}: the connection broke ({said})" + (
-            ". Whether the change was made is not known" if committing else ": nothing was changed"
-        ))
+        lost = ConnectionLost(
+            f"{url}: the connection broke ({said})"
+            + (
+                ". Whether the change was made is not known"
+                if committing
+                else ": nothing was changed"
+            )
+        )
         lost.unsure = committing
         return lost
     if code in _UNREACHABLE:
@@ -64,11 +73,15 @@ def _unusable(url: str, code: int, said: str) -> StoreError:
             "log_bin_trust_function_creators = 1, or let an administrator run what `stayer init --sql` prints"
         )
     if code in _NO_RIGHTS:
-        return StoreUnusable(f"{url}: {said}. Check user and password, and what the user is granted")
+        return StoreUnusable(
+            f"{url}: {said}. Check user and password, and what the user is granted"
+        )
     if code in _READ_ONLY:
         return StoreUnusable(f"{url} is read-only: nothing was changed ({said}). Is it a replica?")
     if code in _FULL or "errno: 28" in said or "No space left" in said:
-        return StoreUnusable(f"the disk of {url} is full: nothing was changed ({said}). Free some space")
+        return StoreUnusable(
+            f"the disk of {url} is full: nothing was changed ({said}). Free some space"
+        )
     if code in _TOO_LARGE:
         return StoreUnusable(
             f"{url} takes no packets as large as this: nothing was changed ({said}). Set max_allowed_packet of the "

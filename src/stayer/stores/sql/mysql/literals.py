@@ -60,7 +60,13 @@ def rows(values: Sequence[str | int]) -> bytes:
     if not values:
         return b"(SELECT NULL AS value FROM DUAL WHERE FALSE)"
     first, *others = map(literal, values)
-    return b"(SELECT " + first + b" AS value" + b"".join(b" UNION ALL SELECT " + each for each in others) + b")"
+    return (
+        b"(SELECT "
+        + first
+        + b" AS value"
+        + b"".join(b" UNION ALL SELECT " + each for each in others)
+        + b")"
+    )
 
 
 def pairs(one: bytes, ones: Sequence[str], other: bytes, others: Sequence[str]) -> bytes:

@@ -40,12 +40,18 @@ _META = (
 def setup(database: Database) -> None:
     """Bring the tables to VERSION; only looks if they are there already."""
     with database.looking() as tx:
-        if _version(tx, database.url) == VERSION and not _triggers_to_make(tx) and not _missing_columns(tx):
+        if (
+            version(tx, database.url) == VERSION
+            and not triggers_to_make(tx)
+            and not _missing_columns(tx)
+        ):
             return
         name = f"stayer.{database.prefix}.{tx.sql('SELECT database()')[0][0]}"[:64]
         [(got,)] = tx.sql(f"SELECT get_lock({literal(name).decode()}, {_LOCK_WAIT})")
         if got != 1:
-            raise StoreUnreachable(f"{database.url}: somebody else changes its tables just now: try again later")
+            raise StoreUnreachable(
+                f"{database.url}: somebody else changes its tables just now: try again later"
+            )
         try:
             _upgrade(tx, database.url)
         finally:
@@ -54,11 +60,13 @@ def setup(database: Database) -> None:
 
 def _upgrade(tx: MySqlTransaction, url: str) -> None:
     """Somebody else may have done it, or a part of it, while this one waited."""
-    for step in range(_version(tx, url) + 1, VERSION + 1):
+    for step in range(version(tx, url) + 1, VERSION + 1):
         for statement in tables(_STEPS[step], tx.dialect.collation):
             tx.sql(statement)
         for key, value in _META:
-            tx.sql(f"INSERT INTO stayer_meta VALUES ('{key}', '{value()}') ON DUPLICATE KEY UPDATE value = value")
+            tx.sql(
+                f"INSERT INTO stayer_meta VALUES ('{key}', '{value()}') ON DUPLICATE KEY UPDATE value = value"
+            )
         _make_triggers(tx)
         tx.sql(
             f"INSERT INTO stayer_meta VALUES ('schema', '{step}') ON DUPLICATE KEY UPDATE value = '{step}'"
@@ -69,12 +77,12 @@ def _upgrade(tx: MySqlTransaction, url: str) -> None:
 
 
 def _make_triggers(tx: MySqlTransaction) -> None:
-    for name, statement in _triggers_to_make(tx).items():
+    for name, statement in triggers_to_make(tx).items():
         tx.sql(f"DROP TRIGGER IF EXISTS {name}")
         tx.sql(statement)
 
 
-def _triggers_to_make(tx: MySqlTransaction) -> dict[str, str]:
+def triggers_to_make(tx: MySqlTransaction) -> dict[str, str]:
     """Those that are missing or of an older Stayer. They are replaced without another version of the tables, which an
     older Stayer would refuse: it need not know.
     """
@@ -111,28 +119,33 @@ def _missing_columns(tx: MySqlTransaction) -> list[str]:
 
 def _declaration(field: Field) -> str:
     declared = f"{column(field.name)} {_TYPES[cell_kind(field)]}"
-    return f"{declared} NOT NULL DEFAULT ({sql_literal(field.default)})" if never_null(field) else declared
+    return (
+        f"{declared} NOT NULL DEFAULT ({sql_literal(field.default)})"
+        if never_null(field)
+        else declared
+    )
 
 
-def _version(tx: MySqlTransaction, url: str) -> int:
+def version(tx: MySqlTransaction, url: str) -> int:
+    """That of the tables; 0 if there are none."""
     known = tx.sql(
         "SELECT 1 FROM information_schema.tables WHERE table_schema = database() "
         f"AND table_name = '{tx.named('stayer_meta')}'"
     )
     rows = tx.sql("SELECT value FROM stayer_meta WHERE \"key\" = 'schema'") if known else []
     try:
-        version = int(rows[0][0]) if rows else 0
+        found = int(rows[0][0]) if rows else 0
     except ValueError:
         raise StoreUnusable(
             f"{url}: the version of its tables can't be read: fix it in {tx.named('stayer_meta')}, or restore the "
             "database from a backup"
         ) from None
-    if version > VERSION:
+    if found > VERSION:
         raise StoreUnusable(
-            f"{url} was made by a newer Stayer (tables of version {version}, this one knows {VERSION}): upgrade "
+            f"{url} was made by a newer Stayer (tables of version {found}, this one knows {VERSION}): upgrade "
             "Stayer here, or choose another store"
         )
-    return version
+    return found
 
 
 def ddl(prefix: str, collation: str) -> str:
@@ -154,9 +167,9 @@ def ddl(prefix: str, collation: str) -> str:
 def tables(file: str, collation: str) -> list[str]:
     """The statements of a script that define tables and views."""
     return [
-        each.replace("{table}", f"ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {collation}").replace(
-            "{collation}", collation
-        )
+        each.replace(
+            "{table}", f"ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {collation}"
+        ).replace("{collation}", collation)
         for each in _statements(file)
         if not each.startswith("CREATE TRIGGER")
     ]
@@ -208,7 +221,9 @@ def _policy_condition(field: Field) -> str:
             holds = f"{kind} = 'BOOLEAN'"
         case "choice":
             words = ", ".join(f"'{word}'" for word in get_args(field.type))
-            holds = f"json_unquote({value}) IN ({words})" + (f" OR {kind} = 'NULL'" if field.optional else "")
+            holds = f"json_unquote({value}) IN ({words})" + (
+                f" OR {kind} = 'NULL'" if field.optional else ""
+            )
         case _:
             holds = f"{kind} IN ('STRING', 'NULL')"
     return f"({value} IS NULL OR {holds})"

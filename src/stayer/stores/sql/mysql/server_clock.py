@@ -13,7 +13,9 @@ _EVERY = 1.0
 _STEP = 1.0
 """A server whose clock is set back by more is believed; less may be the way there and back."""
 _elapsed: Callable[[], float] = (
-    (lambda: time.clock_gettime(time.CLOCK_BOOTTIME)) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+    (lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic
 )
 
 

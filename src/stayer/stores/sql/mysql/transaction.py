@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.mysql.bulk import Claimed
-from stayer.stores.sql.mysql.dialect import NUMBERS, Compiled, CompiledStatements, MySqlDialect, with_values
+from stayer.stores.sql.mysql.dialect import (
+    NUMBERS,
+    Compiled,
+    CompiledStatements,
+    MySqlDialect,
+    with_values,
+)
 from stayer.stores.sql.mysql.driver import Result
 from stayer.stores.sql.mysql.errors import DUPLICATE, code_of
 from stayer.stores.sql.mysql.literals import Items
@@ -82,7 +88,13 @@ class _NumbersOf:
 class MySqlTransaction:
     """A transaction on a connection (see `Transaction`)."""
 
-    def __init__(self, database: Database, connection: Sends, statements: CompiledStatements, now: float, *,
+    def __init__(
+        self,
+        database: Database,
+        connection: Sends,
+        statements: CompiledStatements,
+        now: float,
+        *,
         is_joined: bool = False,
     ) -> None:
         self._database = database
@@ -297,4 +309,3 @@ class MySqlTransaction:
         """What a queue that goes leaves behind; what others have not committed yet is of one that comes again."""
         numbers = [number for (number,) in self.all("counts.of", queue)]
         self.defer([self._statements["counts.added"]((Items(numbers),))])
-
