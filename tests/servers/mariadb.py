@@ -128,7 +128,7 @@ class MariaDbServer:
             # What deleting tasks leaves behind goes last.
             for table in sorted(tables, key=lambda name: not name.endswith("_tasks")):
                 kept = (
-                    " WHERE `key` IN ('schema', 'numbered', 'identity')"
+                    " WHERE `key` NOT IN ('schema', 'numbered', 'identity')"
                     if table.endswith("_meta")
                     else ""
                 )

@@ -32,7 +32,8 @@ _GAP = re.compile(r"\x05([^\x06]*)\x06|\x01(\d+)\x02")
 _RETURNING = re.compile(r"\x03([^\x04]*)\x04")
 _UPDATE = re.compile(r"UPDATE (\w+) SET .*?^(WHERE .*)", re.DOTALL | re.MULTILINE)
 _VALUES = re.compile(
-    r"(INSERT .*?\bVALUES\s*)(\((?:(?!\bON DUPLICATE\b).)*\))(\s*ON DUPLICATE KEY UPDATE [^\x01\x05]*)?",
+    r"(INSERT (?:(?!\bVALUES\b).)*VALUES\s*)(\((?:(?!\bON DUPLICATE\b).)*\))"
+    r"(\s*ON DUPLICATE KEY UPDATE\s[^\x01\x05]*)?",
     re.DOTALL,
 )
 _PACKED = tuple(TASK_COLUMNS.split(", ").index(name) for name in ("parameters", "result"))

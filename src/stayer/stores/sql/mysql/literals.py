@@ -5,11 +5,13 @@ done for a whole packet of statements at once, and for lists.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 
 from stayer.core.errors import BadInput
 from stayer.stores.sql.transaction import Cell
 
+_LARGEST = sys.float_info.max
 _RAW = b"\xff"
 """In front of bytes in a column that may also have text: no text begins so."""
 _COMPRESSED = b"\xfe"
@@ -41,10 +43,12 @@ def literal(value: Cell) -> bytes:
 
 
 def _real(value: float) -> bytes:
-    if not math.isfinite(value):
-        raise BadInput(f"a column can't hold {value}: give a number")
-    text = repr(value)
-    # With an exponent it is a double, not a decimal that is rounded later.
+    """As a double, which an exponent makes it: else it is a decimal that is rounded later. There are no infinite ones:
+    the largest is as good to compare with.
+    """
+    if math.isnan(value):
+        raise BadInput("a column can't hold what is not a number")
+    text = repr(max(-_LARGEST, min(value, _LARGEST)))
     return (text if "e" in text else f"{text}e0").encode()
 
 
