@@ -11,8 +11,8 @@ import pytest
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import Clock
-from tests.servers.cluster import clustered
 from tests.servers import mariadb as mariadb_servers
+from tests.servers.cluster import clustered
 from tests.servers.finding import (
     oldest_postgres_binaries,
     oldest_redis_binary,

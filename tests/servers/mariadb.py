@@ -1,6 +1,7 @@
 """A private MariaDB server for the tests: own folder, own socket, stopped by its pid.
 
-Making its system tables takes seconds, so that is done once and kept in `.tools`; a server gets a copy.
+Making its system tables takes seconds, so that is done once and kept in `.tools`; a server gets a
+copy.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from tests.servers.finding import TOOLS, mariadb_binary
 PATIENCE = 60.0
 _FORM = ("--innodb-data-file-path=ibdata1:4M:autoextend", "--innodb-log-file-size=8M")
 QUICK = (
-    "--innodb-flush-log-at-trx-commit=0", "--skip-innodb-doublewrite", "--innodb-flush-method=nosync",
-    "--innodb-fast-shutdown=2",
+    "--innodb-flush-log-at-trx-commit=0", "--skip-innodb-doublewrite",
+    "--innodb-flush-method=nosync", "--innodb-fast-shutdown=2",
 )  # fmt: skip
 """Nothing has to outlive the machine: for all tests but those that kill the server."""
 _RING = 6
-"""How many databases a server has. No test has so many stores at a time: then the oldest is emptied and used again,
-which is ten times as quick as making its tables."""
+"""How many databases a server has. No test has so many stores at a time: then the oldest is emptied
+and used again, which is ten times as quick as making its tables."""
 
 
 class MariaDbServer:
@@ -61,9 +62,7 @@ class MariaDbServer:
         query = "&".join(f"{name}={quote(str(value), safe='/')}" for name, value in given.items())
         return f"mariadb://{user}@localhost/{database or self._fresh()}?{query}"
 
-    def connect(
-        self, database: str | None = None, **options: Any
-    ) -> pymysql.connections.Connection[Any]:
+    def connect(self, database: str | None = None, **options: Any) -> Any:
         """A connection of the driver's, for what a test does by hand."""
         given = {"user": "root", "autocommit": True, "charset": "utf8mb4", **options}
         return pymysql.connect(unix_socket=self.socket, database=database, **given)
@@ -81,7 +80,8 @@ class MariaDbServer:
             self._process = subprocess.Popen(
                 [
                     mariadb_binary(), "--no-defaults", *user, f"--datadir={self._folder / 'data'}",
-                    f"--socket={self.socket}", f"--pid-file={self._folder / 'pid'}", "--skip-networking",
+                    f"--socket={self.socket}", f"--pid-file={self._folder / 'pid'}",
+                    "--skip-networking",
                     "--innodb-buffer-pool-size=64M", "--performance-schema=OFF", "--skip-log-bin",
                     *_FORM, *self._options, *options,
                 ],
@@ -172,9 +172,11 @@ def _data_folder() -> Path:
                 made = Path(temporary) / "data"
                 user = ["--user=root"] if os.geteuid() == 0 else []
                 subprocess.run(
-                    ["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal",
-                     "--skip-test-db", f"--datadir={made}", *user, *_FORM],
-                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True,
+                    ["mariadb-install-db", "--no-defaults",
+                     "--auth-root-authentication-method=normal", "--skip-test-db",
+                     f"--datadir={made}", *user, *_FORM],
+                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                    check=True,
                 )  # fmt: skip
                 made.rename(folder)
     return folder

@@ -17,8 +17,8 @@ from stayer.stores.sql.store import SqlStore
 from stayer.stores.sql.table_names import DEFAULT_PREFIX, checked_prefix
 
 _TEXTS = (
-    "unix_socket", "ssl_ca", "ssl_cert", "ssl_key", "ssl_key_password", "bind_address", "read_default_file",
-    "read_default_group",
+    "unix_socket", "ssl_ca", "ssl_cert", "ssl_key", "ssl_key_password", "bind_address",
+    "read_default_file", "read_default_group",
 )  # fmt: skip
 _SWITCHES = ("ssl_disabled", "ssl_verify_cert", "ssl_verify_identity")
 _SECONDS = ("connect_timeout", "read_timeout", "write_timeout")
@@ -93,8 +93,9 @@ class MySqlStore(SqlStore):
         return check(self._database)
 
     def should_try_again(self, error: Exception, tries: int) -> bool:
-        """After a deadlock that was broken up, or if the connection broke before anything was to be committed; each
-        time a little later, so that those who were in each other's way are not again.
+        """After a deadlock that was broken up, or if the connection broke before anything was to be
+        committed; each time a little later, so that those who were in each other's way are not
+        again.
         """
         if super().should_try_again(error, tries):
             return True

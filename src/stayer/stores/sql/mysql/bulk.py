@@ -1,5 +1,5 @@
-"""What is done to many tasks at once, in few round trips. It leaves the same behind as the plain way
-(`../bulk.py`), which is the one to read first.
+"""What is done to many tasks at once, in few round trips. It leaves the same behind as the plain
+way (`../bulk.py`), which is the one to read first.
 
 - Tasks that were asked for alike come by one INSERT; what they have in common is written out once.
 - What is claimed comes with all its columns, so it need not be read again when it was taken.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from stayer.core.model import Change, NewTask, Task
 from stayer.core.submit.fresh import fresh_task
@@ -32,6 +32,9 @@ from stayer.stores.sql.rows import (
 )
 from stayer.stores.sql.transaction import UNCLAIMED, Cell, Row, Transaction
 
+if TYPE_CHECKING:
+    from stayer.stores.sql.mysql.transaction import MySqlTransaction
+
 _ONE_LANE, _ALL_LANES = "reserve.next", "reserve.next_of_all"
 _PLACE = {name.strip('"'): place for place, name in enumerate(TASK_COLUMNS.split(", "))}
 
@@ -49,14 +52,14 @@ class FewTrips(Bulk):
             queue, lanes, now, limit = parameters
             return _best_of_lanes(tx, queue, lanes, now, limit)
         if statement == _ONE_LANE:
-            return tx.claimed.put(tx.all("reserve.next_rows", *parameters))  # type: ignore[attr-defined, no-any-return]
+            return _mine(tx).claimed.put(tx.all("reserve.next_rows", *parameters))
         assert statement == _ALL_LANES
         return _claimed_in_lanes(tx, *parameters)
 
     def take(
         self, tx: Transaction, seqs: list[int], first: int, queue: str, worker: str, node: str
     ) -> list[Task]:
-        rows: dict[int, Row] = tx.claimed.take(seqs)  # type: ignore[attr-defined]
+        rows: dict[int, Row] = _mine(tx).claimed.take(seqs)
         before, behind = history.around_attempt(tx.now, worker, node)
         common = (tx.now, worker, node, first, before, behind)
         if seqs == list(range(seqs[0], seqs[0] + len(seqs))):  # as those are that came together
@@ -92,13 +95,18 @@ class Claimed:
         return {seq: self._rows.pop(seq) for seq in seqs}
 
 
+def _mine(tx: Transaction) -> MySqlTransaction:
+    """The transaction, which is one of this database."""
+    return cast("MySqlTransaction", tx)
+
+
 def _reserved(row: Row, now: float, worker: str, node: str) -> Task:
     """What has become of a task, as the statements `fast.reserve…` have it."""
     cells = list(row)
     becomes = {
-        "state": "reserved", "attempt": row[_PLACE["attempt"]] + 1, "updated": now, "worker": worker, "node": node,
-        "pid": None, "ending": None, "started_at": None, "returned_from": None, "paused": 0, "usage": None,
-        "reserved_at": now,
+        "state": "reserved", "attempt": row[_PLACE["attempt"]] + 1, "updated": now,
+        "worker": worker, "node": node, "pid": None, "ending": None, "started_at": None,
+        "returned_from": None, "paused": 0, "usage": None, "reserved_at": now,
     }  # fmt: skip
     for name, value in becomes.items():
         if name in _PLACE:
@@ -118,13 +126,16 @@ def _best_of_lanes(
 def _claimed_in_lanes(
     tx: Transaction, queue: str, lanes: Sequence[str], now: float, limit: int
 ) -> list[int]:
-    """The best of several lanes. One statement would have to sort them, and would lock all it has read: so they are
-    looked at, then claimed. Where others claim at the same time, more are looked at.
+    """The best of several lanes. One statement would have to sort them, and would lock all it has
+    read: so they are looked at, then claimed. Where others claim at the same time, more are looked
+    at.
     """
     looked_at = limit
     while True:
         best = _best_of_lanes(tx, queue, lanes, now, looked_at)
-        claimed = set(tx.claimed.put(tx.all("reserve.claim_rows", tx.array(best)))) if best else ()  # type: ignore[attr-defined]
+        claimed = (
+            set(_mine(tx).claimed.put(tx.all("reserve.claim_rows", tx.array(best)))) if best else ()
+        )
         found = [seq for seq in best if seq in claimed][:limit]
         if len(found) == limit or len(best) < looked_at:
             return found
@@ -176,7 +187,7 @@ class _Group:
 
 
 class _BirthsInGroups(Births):
-    """An id that is there already is heard of when the packet is sent: mostly that with the commit."""
+    """An id that is there already is heard of when the packet is sent."""
 
     def __init__(self, tx: Transaction) -> None:
         super().__init__(tx)
@@ -202,7 +213,7 @@ class _BirthsInGroups(Births):
             rows = list(
                 zip(group.ids, group.forms, range(first, first + len(group.ids)), strict=True)
             )
-            if not self._tx.enter(rows, cells_in_common(group.new, group.born)):  # type: ignore[attr-defined]
+            if not _mine(self._tx).enter(rows, cells_in_common(group.new, group.born)):
                 return False
             note_births(ledger, first, group.ids, group.new.queue, group.born)
         ledger.write()

@@ -67,7 +67,7 @@ class Database:
         """One consistent look."""
         with self.connected() as connection:
             tx = self._transaction(connection)
-            with self._translated(tx, connection):
+            with self._translated(tx, connection.errors):
                 tx.defer(_LOOK)
                 yield tx
                 tx.exchange([b"COMMIT"])
@@ -77,7 +77,7 @@ class Database:
         """One change: all of it, or nothing."""
         with self.connected() as connection:
             tx = self._transaction(connection)
-            with self._translated(tx, connection):
+            with self._translated(tx, connection.errors):
                 tx.defer([b"START TRANSACTION"])
                 yield tx
                 tx.commit()
@@ -90,7 +90,7 @@ class Database:
         with self.connected() as own:
             found = self._statements(own)
         tx = MySqlTransaction(self, joined, found, self.clock(), is_joined=True)
-        with self._translated(tx, None, joined.errors):
+        with self._translated(tx, joined.errors):
             joined.begin(found.dialect.collation)
             try:
                 yield tx
@@ -108,7 +108,8 @@ class Database:
         self.number_events()
 
     def make_queue(self, name: str) -> bool:
-        """Enter a queue that has tasks and no row, in a transaction of its own; whether it has tasks."""
+        """Enter a queue that has tasks and no row, in a transaction of its own; whether it has
+        tasks."""
         with self.write() as tx:
             if not tx.all("queue.running", name):
                 return False
@@ -138,7 +139,7 @@ class Database:
         """One statement that only looks, in one round trip."""
         with self.connected() as connection:
             tx = MySqlTransaction(self, connection, self._statements(connection), 0.0)
-            with self._translated(tx, connection):
+            with self._translated(tx, connection.errors):
                 yield tx
 
     def close(self) -> None:
@@ -165,13 +166,13 @@ class Database:
     def _translated(
         self,
         tx: MySqlTransaction,
-        connection: Connection | None,
-        errors: tuple[type[Exception], ...] | None = None,
+        errors: tuple[type[Exception], ...],
     ) -> Iterator[None]:
-        """Raise the driver's errors as ours. An id that is there already is known only when the packet is sent."""
+        """Raise the driver's errors as ours. An id that is there already is known only when the
+        packet is sent."""
         try:
             yield
-        except errors or (self._driver.Error, OSError) as error:
+        except errors as error:
             if code_of(error) == DUPLICATE and tx.inserting:
                 raise IdTaken from error
             raise translation(self.url, error, committing=tx.committing) from error

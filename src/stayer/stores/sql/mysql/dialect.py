@@ -1,7 +1,7 @@
 """The words of MariaDB and MySQL, and statements in the form in which they are sent.
 
-Names that are words of SQL here (`key`, `usage` …) are quoted when statements are loaded: in our SQL what is
-written small is a name. A parameter becomes a gap that `Compiled` fills with a literal.
+Names that are words of SQL here (`key`, `usage` …) are quoted when statements are loaded: in our
+SQL what is written small is a name. A parameter becomes a gap that `Compiled` fills with a literal.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from stayer.stores.sql.rows import TASK_COLUMNS
 from stayer.stores.sql.table_names import DEFAULT_PREFIX
 from stayer.stores.sql.transaction import Cell, Named
 
-MODE = "STRICT_ALL_TABLES,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,ANSI_QUOTES,PIPES_AS_CONCAT"
+MODE = (
+    "STRICT_ALL_TABLES,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,ANSI_QUOTES,"
+    "PIPES_AS_CONCAT"
+)
 """How our statements are meant to be read, whatever the server's own setting is."""
 NUMBERS = 4096
-"""How many numbers of events are drawn at a time. Numbers have to stay below 2**53: so there are 2**41 draws."""
+"""How many numbers of events are drawn at a time. Numbers have to stay below 2**53: so there are
+2**41 draws."""
 _HERE = Path(__file__).parent
 _NAMES = re.compile(
     r"'(?:[^'\\]|''|\\.)*'|\"[^\"]*\"|\b(?:key|usage|before|lines|rank)\b", re.DOTALL
@@ -40,7 +44,8 @@ _PACKED = tuple(TASK_COLUMNS.split(", ").index(name) for name in ("parameters", 
 
 
 class MySqlDialect(Dialect):
-    """What both say differently. `collation` is that of texts, in which blanks at the end count too."""
+    """What both say differently. `collation` is that of texts, in which blanks at the end count
+    too."""
 
     yes, no = "1", "0"
     same = "<=>"
@@ -65,8 +70,9 @@ class MySqlDialect(Dialect):
 
     def contains(self, column: str, value: str) -> str:
         return (
-            f"EXISTS (SELECT 1 FROM json_table({column}, '$[*]' COLUMNS (value VARCHAR(300) CHARACTER SET "
-            f"utf8mb4 COLLATE {self.collation} PATH '$')) AS items WHERE items.value = {value})"
+            f"EXISTS (SELECT 1 FROM json_table({column}, '$[*]' COLUMNS (value VARCHAR(300) "
+            f"CHARACTER SET utf8mb4 COLLATE {self.collation} PATH '$')) AS items "
+            f"WHERE items.value = {value})"
         )
 
     def first(self, column: str) -> str:
@@ -104,7 +110,7 @@ class MySqlDialect(Dialect):
 
     @staticmethod
     def _gap(kind: str, *words: str) -> str:
-        """One that is more than a value; what is in it gets its number later, as all parameters do."""
+        """One that is more than a value; what is in it gets its number later, as all do."""
         return f"\x05{kind} {' '.join(words)}\x06"
 
 

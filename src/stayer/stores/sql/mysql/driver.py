@@ -6,6 +6,7 @@ import select
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,7 @@ _PACKAGES = {"mysqlclient": "MySQLdb", "pymysql": "pymysql"}
 _MULTI_STATEMENTS, _FOUND_ROWS = 1 << 16, 1 << 1
 _IN_TRANSACTION = 1
 _NOT_THERE = 2002
+_LOCK_WAIT = 20
 _NO_ANSWER = 2.0
 """A connection that was idle for so long is asked whether it still is one, if it can't be seen."""
 
@@ -56,13 +58,15 @@ class Connection:
             "utf8mb4_nopad_bin" if self.is_mariadb else "utf8mb4_0900_bin"
         )
         self.run([
-            f"SET SESSION sql_mode = '{MODE}', time_zone = '+00:00', innodb_lock_wait_timeout = 20".encode(),
+            f"SET SESSION sql_mode = '{MODE}', time_zone = '+00:00', "
+            f"innodb_lock_wait_timeout = {_LOCK_WAIT}".encode(),
             f"SET NAMES utf8mb4 COLLATE {self.collation}".encode(),
             b"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
         ])  # fmt: skip
 
     def run(self, texts: Sequence[bytes]) -> list[Result]:
-        """What the statements answer, sent as one packet. One that fails is the last one that was run."""
+        """What the statements answer, sent as one packet. One that fails is the last one that was
+        run."""
         cursor = self._cursor
         self._used = time.monotonic()
         cursor.execute(b";\n".join(texts))
@@ -73,7 +77,7 @@ class Connection:
         return found
 
     def is_alive(self) -> bool:
-        """Whether it seems to be: a server that closes it says so, and nothing else is to be read."""
+        """Whether it seems to be: one that the server has closed has something to read."""
         sock = getattr(self._raw, "_sock", None)
         if sock is not None:
             return not select.select([sock], [], [], 0)[0]
@@ -86,10 +90,8 @@ class Connection:
         return True
 
     def close(self) -> None:
-        try:
+        with suppress(*self.errors):
             self._raw.close()
-        except self.errors:
-            pass
 
 
 def _by_socket(driver: ModuleType, options: Mapping[str, Any]) -> Any:
@@ -111,8 +113,8 @@ def _by_socket(driver: ModuleType, options: Mapping[str, Any]) -> Any:
 
 
 class Joined:
-    """The caller's connection, inside the caller's transaction: one statement at a time, and how it was set is how it
-    is left.
+    """The caller's connection, inside the caller's transaction: one statement at a time, and how it
+    was set is how it is left.
     """
 
     def __init__(self, raw: Any) -> None:
@@ -120,11 +122,12 @@ class Joined:
         name = type(self._raw).__module__.partition(".")[0]
         if name not in _DRIVERS:
             raise BadInput(
-                f"a {type(raw).__name__} is no connection to this store: give the connection of PyMySQL or "
+                f"a {type(raw).__name__} is no connection to this store: give the connection of "
+                "PyMySQL or "
                 "mysqlclient whose transaction the task should belong to"
             )
         self.driver = import_module(name)
-        self.errors = (self.driver.Error, OSError)
+        self.errors: tuple[type[Exception], ...] = (self.driver.Error, OSError)
         self._cursor = self._raw.cursor(import_module(f"{name}.cursors").Cursor)
 
     def begin(self, collation: str) -> None:

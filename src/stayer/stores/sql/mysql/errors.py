@@ -7,7 +7,8 @@ from stayer.core.errors import BadInput, StayerError, StoreError, StoreUnreachab
 DUPLICATE = 1062
 _BROKEN_UP = frozenset((1213, 1205, 1020))
 """A deadlock of which this one was the victim, a lock that did not come, a row that has changed."""
-_GONE = frozenset((0, 2000, 2006, 2013, 2014, 2027, 2055, 1053, 1077, 1079, 1080, 1158, 1159, 1160, 1161, 1317,
+_GONE = frozenset((0, 2000, 2006, 2013, 2014, 2027, 2055, 1053, 1077, 1079, 1080, 1158, 1159, 1160,
+                   1161, 1317,
                    1927, 3169, 4031))  # fmt: skip
 """The connection is broken, was killed, or was closed for being idle."""
 _UNREACHABLE = frozenset(
@@ -20,12 +21,14 @@ _READ_ONLY = frozenset((1290, 1792, 1836, 3100, 3101, 4110))
 _FULL = frozenset((1021, 1041, 1114, 3675))
 _TOO_LARGE = frozenset((1153, 1301, 2020))
 _NO_TABLES = frozenset((1054, 1146, 1049, 1356))
-_REFUSED = frozenset((1048, 1062, 1264, 1265, 1300, 1364, 1366, 1406, 1644, 1690, 3140, 3141, 3819, 3156,
+_REFUSED = frozenset((1048, 1062, 1264, 1265, 1300, 1364, 1366, 1406, 1644, 1690, 3140, 3141, 3819,
+                      3156,
                       4025, 4038))  # fmt: skip
 
 
 class BrokenUp(StoreUnreachable):
-    """The server gave this transaction up for the sake of another: nothing was changed, and it may be tried again."""
+    """The server gave this transaction up for the sake of another: nothing was changed, and it may
+    be tried again."""
 
 
 class ConnectionLost(StoreUnreachable):
@@ -69,8 +72,10 @@ def translation(url: str, error: Exception, *, committing: bool) -> StayerError:
 def _unusable(url: str, code: int, said: str) -> StoreError:
     if code == 1419:
         return StoreUnusable(
-            f"{url}: this user may not make triggers, because the server keeps a binary log ({said}). Set "
-            "log_bin_trust_function_creators = 1, or let an administrator run what `stayer init --sql` prints"
+            f"{url}: this user may not make triggers, because the server keeps a binary log "
+            f"({said}). Set "
+            "log_bin_trust_function_creators = 1, or let an administrator run what `stayer init "
+            "--sql` prints"
         )
     if code in _NO_RIGHTS:
         return StoreUnusable(
@@ -84,7 +89,8 @@ def _unusable(url: str, code: int, said: str) -> StoreError:
         )
     if code in _TOO_LARGE:
         return StoreUnusable(
-            f"{url} takes no packets as large as this: nothing was changed ({said}). Set max_allowed_packet of the "
+            f"{url} takes no packets as large as this: nothing was changed ({said}). Set "
+            "max_allowed_packet of the "
             "server to 64M"
         )
     if code in _NO_TABLES:

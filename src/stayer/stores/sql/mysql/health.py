@@ -35,7 +35,8 @@ def check(database: Database) -> list[Finding]:
 
 def _server(tx: MySqlTransaction) -> Iterator[Finding]:
     [(version, packet, flush, now, read_only)] = tx.sql(
-        f"SELECT version(), @@max_allowed_packet, @@innodb_flush_log_at_trx_commit, {NOW}, @@read_only"
+        f"SELECT version(), @@max_allowed_packet, @@innodb_flush_log_at_trx_commit, {NOW}, "
+        "@@read_only"
     )
     kind = "MariaDB" if "mariadb" in version.lower() else "MySQL"
     numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
@@ -53,7 +54,8 @@ def _server(tx: MySqlTransaction) -> Iterator[Finding]:
     if packet < _PACKET:
         yield Finding(
             "packets", "warn",
-            f"max_allowed_packet is {format_size(packet)}: a checkpoint of {format_size(CHECKPOINT_LIMIT)} may need "
+            f"max_allowed_packet is {format_size(packet)}: a checkpoint of "
+            f"{format_size(CHECKPOINT_LIMIT)} may need "
             f"{format_size(_PACKET)}",
             "set max_allowed_packet = 64M in the server's settings",
         )  # fmt: skip
@@ -62,14 +64,16 @@ def _server(tx: MySqlTransaction) -> Iterator[Finding]:
     if flush != 1:
         yield Finding(
             "durability", "warn",
-            f"innodb_flush_log_at_trx_commit is {flush}: a crash may lose tasks that were accepted in the last second",
+            f"innodb_flush_log_at_trx_commit is {flush}: a crash may lose tasks that were "
+            "accepted in the last second",
             "set it to 1",
         )  # fmt: skip
     skew = float(now) - time.time()
     if abs(skew) > _SKEW:
         ahead = "ahead of" if skew > 0 else "behind"
         yield Finding(
-            "clock", "warn", f"the server's clock is {format_duration(abs(skew))} {ahead} this machine's",
+            "clock", "warn",
+            f"the server's clock is {format_duration(abs(skew))} {ahead} this machine's",
             "times are the server's: nothing goes wrong, but set both clocks",
         )  # fmt: skip
     else:
@@ -98,7 +102,9 @@ def _counters(tx: MySqlTransaction) -> Finding:
     }
     counted = Counter({
         (queue, state): number
-        for queue, state, number in tx.sql("SELECT queue, state, count(*) FROM stayer_tasks GROUP BY queue, state")
+        for queue, state, number in tx.sql(
+            "SELECT queue, state, count(*) FROM stayer_tasks GROUP BY queue, state"
+        )
     })  # fmt: skip
     wrong = sorted({queue for (queue, _), _ in kept.items() ^ counted.items()})
     if not wrong:

@@ -1,5 +1,5 @@
-"""Values as SQL has them. Drivers for MySQL put values into the text of a statement themselves; here that is
-done for a whole packet of statements at once, and for lists.
+"""Values as SQL has them. Drivers for MySQL put values into the text of a statement themselves;
+here that is done for a whole packet of statements at once, and for lists.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def literal(value: Cell) -> bytes:
 
 
 def _real(value: float) -> bytes:
-    """As a double, which an exponent makes it: else it is a decimal that is rounded later. There are no infinite ones:
-    the largest is as good to compare with.
+    """As a double, which an exponent makes it: else it is a decimal that is rounded later. There
+    are no infinite ones: the largest is as good to compare with.
     """
     if math.isnan(value):
         raise BadInput("a column can't hold what is not a number")
@@ -53,7 +53,8 @@ def _real(value: float) -> bytes:
 
 
 def items(values: Sequence[str | int]) -> bytes:
-    """What follows IN. A list of nothing is a query that finds nothing: NULL would make NOT IN unknown."""
+    """What follows IN. A list of nothing is a query that finds nothing: NULL would make NOT IN
+    unknown."""
     if not values:
         return b"(SELECT NULL FROM DUAL WHERE FALSE)"
     return b"(" + b",".join(map(literal, values)) + b")"

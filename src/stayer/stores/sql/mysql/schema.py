@@ -1,12 +1,13 @@
 """Versions of the tables: made and upgraded step by step, under a lock of the server.
 
-What defines tables can't be rolled back here. So each statement can be run again, the version is written
-behind the last one of a step, and whoever comes next goes on where another one stopped.
+What defines tables can't be rolled back here. So each statement can be run again, the version is
+written behind the last one of a step, and whoever comes next goes on where another one stopped.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import get_args
@@ -31,10 +32,8 @@ _TRIGGERS_REVISION = 1
 """Of the triggers in schema.sql: to be raised with every change of them."""
 _TYPES = {"text": "LONGTEXT", "integer": "BIGINT", "real": "DOUBLE", "any": "LONGBLOB"}
 _LOCK_WAIT = 60
-_META = (
-    ("identity", lambda: uuid4().hex),
-    ("numbered", lambda: "0"),
-)
+_META: dict[str, Callable[[], str]] = {"identity": lambda: uuid4().hex, "numbered": lambda: "0"}
+"""What there is from the beginning."""
 
 
 def setup(database: Database) -> None:
@@ -61,15 +60,17 @@ def setup(database: Database) -> None:
 def _upgrade(tx: MySqlTransaction, url: str) -> None:
     """Somebody else may have done it, or a part of it, while this one waited."""
     for step in range(version(tx, url) + 1, VERSION + 1):
-        for statement in tables(_STEPS[step], tx.dialect.collation):
+        for statement in tables(_STEPS[step], tx.collation):
             tx.sql(statement)
-        for key, value in _META:
+        for key, value in _META.items():
             tx.sql(
-                f"INSERT INTO stayer_meta VALUES ('{key}', '{value()}') ON DUPLICATE KEY UPDATE value = value"
+                f"INSERT INTO stayer_meta VALUES ('{key}', '{value()}') ON DUPLICATE KEY UPDATE "
+                "value = value"
             )
         _make_triggers(tx)
         tx.sql(
-            f"INSERT INTO stayer_meta VALUES ('schema', '{step}') ON DUPLICATE KEY UPDATE value = '{step}'"
+            f"INSERT INTO stayer_meta VALUES ('schema', '{step}') ON DUPLICATE KEY UPDATE value = "
+            f"'{step}'"
         )
     for added in _missing_columns(tx):
         tx.sql(f"ALTER TABLE stayer_tasks ADD COLUMN {added}")
@@ -83,8 +84,8 @@ def _make_triggers(tx: MySqlTransaction) -> None:
 
 
 def triggers_to_make(tx: MySqlTransaction) -> dict[str, str]:
-    """Those that are missing or of an older Stayer. They are replaced without another version of the tables, which an
-    older Stayer would refuse: it need not know.
+    """Those that are missing or of an older Stayer. They are replaced without another version of
+    the tables, which an older Stayer would refuse: it need not know.
     """
     there = {
         name: _revision(text)
@@ -106,7 +107,7 @@ def _revision(trigger: str) -> int:
 
 
 def _missing_columns(tx: MySqlTransaction) -> list[str]:
-    """Columns of fields that are younger than these tables: an older Stayer need not know of them."""
+    """Columns of fields that are younger than these tables: an older Stayer needs none."""
     there = {
         name
         for (name,) in tx.sql(
@@ -137,12 +138,14 @@ def version(tx: MySqlTransaction, url: str) -> int:
         found = int(rows[0][0]) if rows else 0
     except ValueError:
         raise StoreUnusable(
-            f"{url}: the version of its tables can't be read: fix it in {tx.named('stayer_meta')}, or restore the "
+            f"{url}: the version of its tables can't be read: fix it in "
+            f"{tx.named('stayer_meta')}, or restore the "
             "database from a backup"
         ) from None
     if found > VERSION:
         raise StoreUnusable(
-            f"{url} was made by a newer Stayer (tables of version {found}, this one knows {VERSION}): upgrade "
+            f"{url} was made by a newer Stayer (tables of version {found}, this one knows "
+            f"{VERSION}): upgrade "
             "Stayer here, or choose another store"
         )
     return found
@@ -152,13 +155,15 @@ def ddl(prefix: str, collation: str) -> str:
     """All of it, for an administrator who runs it with the client `mysql` or `mariadb`."""
     made = [f"{statement};" for statement in tables(_STEPS[VERSION], collation)]
     made += [
-        f"INSERT INTO stayer_meta VALUES ('{key}', '{value()}') ON DUPLICATE KEY UPDATE value = value;"
-        for key, value in _META
+        f"INSERT INTO stayer_meta VALUES ('{key}', '{value()}') ON DUPLICATE KEY UPDATE value = "
+        "value;"
+        for key, value in _META.items()
     ]
     for name, text in triggers().items():
         made += [f"DROP TRIGGER IF EXISTS {name};", "DELIMITER $$", f"{text}$$", "DELIMITER ;"]
     made.append(
-        f"INSERT INTO stayer_meta VALUES ('schema', '{VERSION}') ON DUPLICATE KEY UPDATE value = '{VERSION}';"
+        f"INSERT INTO stayer_meta VALUES ('schema', '{VERSION}') ON DUPLICATE KEY UPDATE value = "
+        f"'{VERSION}';"
     )
     mode = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ANSI_QUOTES,PIPES_AS_CONCAT';"
     return with_prefix("\n\n".join([mode, *made]), prefix) + "\n"
@@ -230,7 +235,8 @@ def _policy_condition(field: Field) -> str:
 
 
 def _split(script: str) -> list[str]:
-    """The statements of a script: a line that ends with a semicolon ends one, or `END;` that of a trigger."""
+    """The statements of a script: a line that ends with a semicolon ends one, or `END;` that of a
+    trigger."""
     statements: list[str] = []
     current: list[str] = []
     for line in script.splitlines():

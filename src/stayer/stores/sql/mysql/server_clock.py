@@ -1,7 +1,8 @@
 """The server's time, without asking for it each time.
 
-It is asked about once a second; in between this process's own clock tells how much time has passed. That
-one goes on while the machine sleeps, and nobody can set it, so the clock on the wall may be hours off.
+It is asked about once a second; in between this process's own clock tells how much time has passed.
+That one goes on while the machine sleeps, and nobody can set it, so the clock on the wall may be
+hours off.
 """
 
 from __future__ import annotations

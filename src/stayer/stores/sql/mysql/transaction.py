@@ -1,5 +1,6 @@
-"""A transaction: statements whose answer nobody needs wait for the next one that is needed, and go in one packet with
-it, or with COMMIT. So submitting is one round trip, and the rest as many as there are questions.
+"""A transaction: statements whose answer nobody needs wait for the next one that is needed, and go
+in one packet with it, or with COMMIT. So submitting is one round trip, and the rest as many as
+there are questions.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from stayer.stores.sql.bulk import Bulk
+from stayer.stores.sql.dialect import Dialect
 from stayer.stores.sql.mysql.bulk import Claimed
 from stayer.stores.sql.mysql.dialect import (
     NUMBERS,
     Compiled,
     CompiledStatements,
-    MySqlDialect,
     with_values,
 )
 from stayer.stores.sql.mysql.driver import Result
@@ -29,18 +30,20 @@ if TYPE_CHECKING:
 _PACKET = 1_000_000
 """So many bytes are sent at once; the server's limit (max_allowed_packet) is 16 MB or more."""
 _DEFERRED = frozenset((
-    "attend", "bury", "bury.forget", "checkpoint.forget", "count", "counts.added", "event", "event.old", "events.number",
-    "events.numbered", "events.too_many", "figures.add",
-    "figures.forget", "forget.logs", "forget.logs_gone", "forget.results", "forget.results_gone", "history.add",
-    "history.forget", "history.forget_logs", "history.forget_usage", "history.move", "history.moved",
-    "identity.make", "marks.forget", "notice.add", "notices.forget", "notices.stale", "notices.take", "outbox.acknowledge",
-    "outbox.add", "outbox.ended", "promote", "promote.anywhere", "purge", "purge.events", "purge.forget",
-    "purge.remember", "queue.drop", "queue.drop_shares", "queue.fair", "queue.key_limit", "queue.key_limits",
-    "queue.limit", "queue.make", "queue.notify", "queue.pause", "queue.rate", "queue.retention", "report.checkpoint",
-    "report.log", "report.log_trim", "report.orders", "report.paused", "report.progress", "report.saved",
-    "report.usage", "reserve", "reserve.tokens", "schedule.newest", "schedule.put", "shares.forget", "shares.put",
-    "submit.forgotten", "upstreams.add", "upstreams.needed", "usage.point", "usage.thin", "waits.end", "waits.more",
-    "waits.none", "wake.worker",
+    "attend", "bury", "bury.forget", "checkpoint.forget", "count", "counts.added", "event",
+    "event.old", "events.number", "events.numbered", "events.too_many", "figures.add",
+    "figures.forget", "forget.logs", "forget.logs_gone", "forget.results",
+    "forget.results_gone", "history.add", "history.forget", "history.forget_logs",
+    "history.forget_usage", "history.move", "history.moved", "identity.make", "marks.forget",
+    "notice.add", "notices.forget", "notices.stale", "notices.take", "outbox.acknowledge",
+    "outbox.add", "outbox.ended", "promote", "promote.anywhere", "purge", "purge.events",
+    "purge.forget", "purge.remember", "queue.drop", "queue.drop_shares", "queue.fair",
+    "queue.key_limit", "queue.key_limits", "queue.limit", "queue.make", "queue.notify",
+    "queue.pause", "queue.rate", "queue.retention", "report.checkpoint", "report.log",
+    "report.log_trim", "report.orders", "report.paused", "report.progress", "report.saved",
+    "report.usage", "reserve", "reserve.tokens", "schedule.newest", "schedule.put",
+    "shares.forget", "shares.put", "submit.forgotten", "upstreams.add", "upstreams.needed",
+    "usage.point", "usage.thin", "waits.end", "waits.more", "waits.none", "wake.worker",
 ))  # fmt: skip
 """Statements of which nobody asks how many rows they changed."""
 _WAKE = 8
@@ -57,8 +60,9 @@ class Sends(Protocol):
 
 
 class Numbers:
-    """Numbers for events, from what this process has left of its last draw: nobody waits, and mostly nobody is asked.
-    Those of a task, to which other processes do something too, are brought into their order when they are read.
+    """Numbers for events, from what this process has left of its last draw: nobody waits, and
+    mostly nobody is asked. Those of a task, to which other processes do something too, are brought
+    into their order when they are read.
     """
 
     def __init__(self) -> None:
@@ -108,13 +112,15 @@ class MySqlTransaction:
         self.committing = False
         """The server has been asked to commit."""
         self.inserting = False
-        """Tasks with ids drawn at random are among what waits: one that is there already is found when it is sent."""
+        """Tasks with ids drawn at random are among what waits: one that is there already is found
+        when it is sent."""
         self.queues: set[str] = set()
         """Those that got tasks."""
         self.counted = 0
         """How many rows of differences were written."""
         self.now = now
-        self.dialect: MySqlDialect = statements.dialect
+        self.dialect: Dialect = statements.dialect
+        self.collation = statements.dialect.collation
         self.bulk: Bulk = database.bulk
         self.array = self.dialect.array
         self.claimed = Claimed(self)
@@ -197,8 +203,9 @@ class MySqlTransaction:
         self._ahead.append(((statement, parameters), self._statements[statement](parameters)))
 
     def enter(self, rows: Sequence[Sequence[Cell]], common: Sequence[Cell]) -> bool:
-        """Insert tasks that were asked for alike: id, parameters and number of each, and what they have in common. In
-        a transaction of the caller's own at once; False if an id is there already.
+        """Insert tasks that were asked for alike: id, parameters and number of each, and what they
+        have in common. In a transaction of the caller's own at once; False if an id is there
+        already.
         """
         size = sum(len(form) for _, form, _ in rows if form is not None)
         step = max(1, len(rows) * _PACKET // max(size, 1))
@@ -257,8 +264,8 @@ class MySqlTransaction:
         self.exchange([b"COMMIT"])
 
     def draw(self, count: int) -> tuple[int, int]:
-        """The first of so many numbers that nobody else has, and where those end that go with it. Rows that are
-        inserted by one statement are numbered one after the other.
+        """The first of so many numbers that nobody else has, and where those end that go with it.
+        Rows that are inserted by one statement are numbered one after the other.
         """
         draws = -(-count // NUMBERS)
         drawn = self._statements["number.drawn"](())
@@ -277,8 +284,8 @@ class MySqlTransaction:
         return list(rows)
 
     def _returned(self, compiled: Compiled, parameters: Sequence[Cell]) -> list[Row]:
-        """What an UPDATE changes, selected before it. In one packet, unless it looks into its own table, as none may:
-        then it is for that row which was found.
+        """What an UPDATE changes, selected before it. In one packet, unless it looks into its own
+        table, as none may: then it is for that row which was found.
         """
         assert compiled.select is not None
         select = compiled.select(parameters)
@@ -306,6 +313,7 @@ class MySqlTransaction:
         return 1
 
     def _forget_counts(self, queue: str) -> None:
-        """What a queue that goes leaves behind; what others have not committed yet is of one that comes again."""
+        """What a queue that goes leaves behind; what others have not committed yet is of one that
+        comes again."""
         numbers = [number for (number,) in self.all("counts.of", queue)]
         self.defer([self._statements["counts.added"]((Items(numbers),))])

@@ -1,10 +1,12 @@
-"""What is put in order behind those who write, by whoever comes by: each in a small transaction of its own, for which
-nobody waits.
+"""What is put in order behind those who write, by whoever comes by: each in a small transaction of
+its own, for which nobody waits.
 
-- Rows of differences (`stayer_counts`) become one for each queue, so that adding them up stays quick.
+- Rows of differences (`stayer_counts`) become one for each queue, so that adding them up stays
+  quick.
 - Events that are committed get their numbers for those who watch.
-- A queue whose first tasks have come gets its row. It can't get it together with them: a second one who brings it would
-  have to wait for the first one's commit, which may be the caller's and an hour away.
+- A queue whose first tasks have come gets its row. It can't get it together with them: a second one
+  who brings it would have to wait for the first one's commit, which may be the caller's and an hour
+  away.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ _ADDED_UP = 1000
 _NUMBERED = 1000
 """How many rows of events get their numbers at a time."""
 _TRANSACTIONS = 512
-"""So many transactions of this process there are before it numbers events, if nobody watches who would."""
+"""So many transactions of this process there are before it numbers events, if nobody watches who
+would."""
 _KEPT, _ONCE_IN = 1_000_000, 10_000
-"""How many events are kept for those who watch, and how many come between two looks for old ones."""
+"""How many events are kept for those who watch, and how many come between two looks for old ones.
+"""
 _MARKS_KEPT = 60.0
 """How long marks for workers are kept, in seconds: those who wait look more often."""
 _QUEUES = 10_000
@@ -70,16 +74,15 @@ class Pace:
             self._busy.release()
 
     def _enter(self, database: Database, queues: set[str]) -> None:
-        for queue in sorted(queues):
-            database.make_queue(queue)
         if len(self._known) > _QUEUES:
             self._known.clear()
-        self._known |= queues
+        self._known |= {queue for queue in sorted(queues) if database.make_queue(queue)}
 
 
 def add_up(database: Database, after: int = 0) -> int:
-    """Let one row of differences for each queue stand for many, from that number on; the one to begin with next time:
-    where there are very many queues, those that come first may have nothing to add up.
+    """Let one row of differences for each queue stand for many, from that number on; the one to
+    begin with next time: where there are very many queues, those that come first may have nothing
+    to add up.
     """
     with database.write() as tx:
         rows = tx.all("counts", after, _ADDED_UP)
