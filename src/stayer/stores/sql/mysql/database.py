@@ -80,6 +80,8 @@ class Database:
             with self._translated(tx, connection.errors):
                 tx.defer([b"START TRANSACTION"])
                 yield tx
+                for queue in sorted(tx.lines_of):
+                    upkeep.mend_lines(tx, queue)
                 tx.commit()
         self._upkeep.written(self, tx)
 
@@ -103,8 +105,11 @@ class Database:
         upkeep.number_events(self)
 
     def tidy(self) -> None:
-        """Add up differences, and number events."""
+        """Add up differences, number events, and mend lines."""
         upkeep.add_up(self)
+        with self.write() as tx:
+            for (queue,) in tx.all("lines.queues"):
+                upkeep.mend_lines(tx, queue)
         self.number_events()
 
     def make_queue(self, name: str) -> bool:

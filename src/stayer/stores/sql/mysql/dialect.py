@@ -15,7 +15,7 @@ from typing import Any
 from stayer.stores.sql.dialect import Dialect, Statements
 from stayer.stores.sql.mysql import literals
 from stayer.stores.sql.mysql.literals import Items
-from stayer.stores.sql.rows import TASK_COLUMNS
+from stayer.stores.sql.rows import NEW_VALUES, TASK_COLUMNS
 from stayer.stores.sql.table_names import DEFAULT_PREFIX
 from stayer.stores.sql.transaction import Cell, Named
 
@@ -41,6 +41,10 @@ _VALUES = re.compile(
     re.DOTALL,
 )
 _PACKED = tuple(TASK_COLUMNS.split(", ").index(name) for name in ("parameters", "result"))
+
+
+_COLUMNS = {"their_share": f"?{int(NEW_VALUES.rpartition('?')[2]) + 1}"}
+"""The parameter behind those that new tasks have in common."""
 
 
 class MySqlDialect(Dialect):
@@ -228,7 +232,7 @@ class CompiledStatements:
 
     def __init__(self, collation: str, prefix: str = DEFAULT_PREFIX) -> None:
         self.dialect = MySqlDialect(collation)
-        self._texts = Statements(self.dialect, {}, _HERE / "statements.sql", prefix=prefix)
+        self._texts = Statements(self.dialect, _COLUMNS, _HERE / "statements.sql", prefix=prefix)
         self._compiled: dict[Named, Compiled] = {}
 
     def __getitem__(self, name: Named) -> Compiled:

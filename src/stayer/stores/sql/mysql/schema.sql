@@ -545,22 +545,6 @@ BEGIN
     END IF;
 END;
 
--- Lines come and go with the settings that need them.
-CREATE TRIGGER stayer_queue_lined AFTER UPDATE ON stayer_queues FOR EACH ROW
-BEGIN
-    -- revision {revision}
-    IF OLD.lined <> NEW.lined OR NOT OLD.fair <=> NEW.fair THEN
-        UPDATE stayer_tasks
-        SET share = CASE
-            WHEN NOT NEW.lined THEN NULL
-            WHEN NEW.fair = 'owner' THEN coalesce(owner, '')
-            WHEN NEW.fair = 'key' THEN coalesce("key", '')
-            ELSE ''
-        END
-        WHERE queue = NEW.name AND state IN ('pending', 'reserved', 'started');
-    END IF;
-END;
-
 CREATE TRIGGER stayer_task_deleted AFTER DELETE ON stayer_tasks FOR EACH ROW
 BEGIN
     -- revision {revision}

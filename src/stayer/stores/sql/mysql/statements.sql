@@ -18,6 +18,16 @@ VALUES (
     {new_values}
 );
 
+-- name: submit.joined
+-- The same in a transaction of the caller's own, where a subquery would lock the queue's row: its share is known.
+INSERT INTO stayer_tasks (id, parameters, history, share, {new})
+VALUES (?1, {packed ?2}, concat('[', ?3, ?4), {their_share}, {new_values});
+
+-- name: submit.share
+-- queue, owner, key.
+SELECT CASE q.fair WHEN 'owner' THEN coalesce(?2, '') WHEN 'key' THEN coalesce(?3, '') ELSE '' END
+FROM stayer_queues AS q WHERE q.name = ?1 AND q.lined;
+
 -- name: set.result
 result = {packed ?};
 
@@ -27,9 +37,9 @@ SELECT {task} FROM stayer_tasks FORCE INDEX (stayer_tasks_unique)
 WHERE {pairs "unique" ?3 queue ?2} AND unique_end > ?1
 ORDER BY unique_end;
 
--- name: submit.holders of the newest
--- The same in a transaction of the caller's own, which may see nothing that is newer than itself, unless it locks it.
-{submit.holders} LOCK IN SHARE MODE;
+-- name: submit.forgettable
+-- ids: those that were purged.
+SELECT id FROM stayer_purged WHERE id {in texts ?};
 
 -- name: unique.lock
 -- queue, word.
@@ -147,6 +157,30 @@ WITH RECURSIVE heads (seq, line) AS (
     )
 )
 SELECT t."rank", t.created, t.seq, t."key", t.share, t.line FROM heads JOIN stayer_tasks AS t ON t.seq = heads.seq;
+
+-- name: lines.wrong
+-- queue: tasks that wait or run there and are not in the line that they should be in, but for those that somebody else
+-- has locked, maybe for long: see upkeep.py.
+SELECT t.seq, CASE
+    WHEN NOT q.lined THEN NULL
+    WHEN q.fair = 'owner' THEN coalesce(t.owner, '')
+    WHEN q.fair = 'key' THEN coalesce(t.key, '')
+    ELSE ''
+END AS wanted, t.share
+FROM stayer_tasks AS t FORCE INDEX (stayer_tasks_listing)
+JOIN (SELECT name, lined, fair FROM stayer_queues) AS q ON q.name = t.queue
+WHERE t.queue = ?1 AND t.state IN ('pending', 'reserved', 'started')
+HAVING NOT wanted <=> t.share;
+
+-- name: lines.claim
+SELECT seq FROM stayer_tasks FORCE INDEX (PRIMARY) WHERE seq {in numbers ?} {claim};
+
+-- name: lines.right
+-- share, seqs.
+UPDATE stayer_tasks SET share = ? WHERE seq {in numbers ?};
+
+-- name: lines.queues
+SELECT name FROM stayer_queues WHERE lined = 1;
 
 -- name: lines.next
 SELECT "rank", created, seq FROM stayer_tasks FORCE INDEX (stayer_tasks_lines)

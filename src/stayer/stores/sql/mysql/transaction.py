@@ -116,6 +116,8 @@ class MySqlTransaction:
         when it is sent."""
         self.queues: set[str] = set()
         """Those that got tasks."""
+        self.lines_of: set[str] = set()
+        """Queues whose lines may be others now."""
         self.counted = 0
         """How many rows of differences were written."""
         self.now = now
@@ -136,7 +138,7 @@ class MySqlTransaction:
                 self._lock_words(self._rows(statement, parameters))
                 return []
             case "submit.holders" if self._is_joined:
-                return self._rows("submit.holders of the newest", parameters)
+                return self._holders(parameters)
             case _:
                 return self._rows(statement, parameters)
 
@@ -161,6 +163,15 @@ class MySqlTransaction:
         match statement:
             case "count":
                 return self._count(parameters)
+            case "submit.forgotten" if self._is_joined:
+                # To delete what is not there would lock it, in the caller's transaction.
+                parameters = (Items(id for (id,) in self.all("submit.forgettable", *parameters)),)
+                if not parameters[0]:
+                    return 0
+            case "queue.key_limit" | "queue.key_limits" | "queue.fair":
+                self.defer([self._statements[statement](parameters)])
+                self.lines_of.add(parameters[-1])
+                return 0
             case "queue.make":
                 self.defer([self._statements["queue.make_lock"](parameters)])
             case "queue.drop":
@@ -210,7 +221,12 @@ class MySqlTransaction:
         size = sum(len(form) for _, form, _ in rows if form is not None)
         step = max(1, len(rows) * _PACKET // max(size, 1))
         parts = [rows[start : start + step] for start in range(0, len(rows), step)]
-        texts = [self._statements["submit"].alike(part, common) for part in parts]
+        statement = "submit"
+        if self._is_joined:
+            with self._database.looking() as other:
+                found = other.one("submit.share", *common[1:4])
+            statement, common = "submit.joined", (*common, None if found is None else found[0])
+        texts = [self._statements[statement].alike(part, common) for part in parts]
         self.inserting = True
         if not self._is_joined:
             self.defer(texts)
@@ -267,6 +283,11 @@ class MySqlTransaction:
         """The first of so many numbers that nobody else has, and where those end that go with it.
         Rows that are inserted by one statement are numbered one after the other.
         """
+        if (
+            self._is_joined
+        ):  # in a transaction of the caller's, to delete a row locks what is around it
+            with self._database.write() as own:
+                return own.draw(count)
         draws = -(-count // NUMBERS)
         drawn = self._statements["number.drawn"](())
         *_, (rows, _) = self.exchange([*self._statements["number.draw"].batch([()] * draws), drawn])
@@ -296,6 +317,17 @@ class MySqlTransaction:
         if rows:
             self.defer([compiled.of_row(parameters, rows[0][0])])
         return list(rows)
+
+    def _holders(self, parameters: Sequence[Cell]) -> list[Row]:
+        """The caller's transaction may see nothing that is newer than itself; and if it locked what
+        it looks for, it would lock what is not there, too. So somebody else looks, and it adds what
+        is its own.
+        """
+        with self._database.looking() as other:
+            return [
+                *other.all("submit.holders", *parameters),
+                *self._rows("submit.holders", parameters),
+            ]
 
     def _lock_words(self, words: Iterable[Sequence[Cell]]) -> None:
         """In their order, so that nobody waits in a circle."""

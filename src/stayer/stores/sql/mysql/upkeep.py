@@ -128,3 +128,19 @@ def _number_some(database: Database) -> int:
         if before // _ONCE_IN != last // _ONCE_IN and last > _KEPT:
             tx.run("events.too_many", last - _KEPT)
         return len(rows)
+
+
+def mend_lines(tx: MySqlTransaction, queue: str) -> None:
+    """Let all tasks of a queue stand in the lines that its settings ask for. Those that are not
+    committed yet are passed by, for that may be an hour away: whoever tidies up later sees to them.
+    """
+    rows = tx.all("lines.wrong", queue)
+    if not rows:
+        return
+    free = {seq for (seq,) in tx.all("lines.claim", tx.array(seq for seq, *_ in rows))}
+    wanted: dict[str | None, list[int]] = {}
+    for seq, share, _ in rows:
+        if seq in free:
+            wanted.setdefault(share, []).append(seq)
+    for share, seqs in wanted.items():
+        tx.run("lines.right", share, tx.array(seqs))
