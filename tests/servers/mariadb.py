@@ -125,8 +125,8 @@ class MariaDbServer:
         with self.connect(database) as connection, connection.cursor() as cursor:
             cursor.execute("SHOW FULL TABLES WHERE table_type = 'BASE TABLE'")
             tables = [name for name, _ in cursor.fetchall()]
-            # What deleting tasks leaves behind goes last.
-            for table in sorted(tables, key=lambda name: not name.endswith("_tasks")):
+            # The mark of a move first, or nothing else may go; what deleting tasks leaves last.
+            for table in sorted(tables, key=lambda name: not name.endswith(("_meta", "_tasks"))):
                 kept = (
                     " WHERE `key` NOT IN ('schema', 'numbered', 'identity')"
                     if table.endswith("_meta")

@@ -42,6 +42,7 @@ from stayer.stores.sql.rows import (
     NEW_VALUES,
     SCHEDULE_COLUMNS,
     TASK_COLUMNS,
+    value_cell,
 )
 from stayer.stores.sql.table_names import DEFAULT_PREFIX, with_prefix
 from stayer.stores.sql.transaction import UNCLAIMED, Cell, Composed, Named
@@ -87,6 +88,10 @@ class Dialect(ABC):
     words. Else the queue's row is locked."""
     bytes_as_text = False
     """Whether parameters and results that are no text need another form: the column is text."""
+
+    def value_cell(self, packed: str | bytes | None) -> Cell:
+        """Parameters or a result, packed, as their column holds them."""
+        return value_cell(packed, self.bytes_as_text)
 
     @abstractmethod
     def placeholder(self, number: int) -> str:

@@ -212,10 +212,15 @@ def value_cell(packed: str | bytes | None, as_text: bool) -> str | bytes | None:
 
 def value_from_cell(cell: str | bytes) -> Value:
     """The user's value that such a column holds."""
+    return codec.unpack(packed_from_cell(cell))
+
+
+def packed_from_cell(cell: str | bytes) -> str | bytes:
+    """What `codec.pack` gave for what such a column holds."""
     if isinstance(cell, str) and cell.startswith(_BASE64):
         with suppress(ValueError):  # somebody's own text may begin so
-            cell = b64decode(cell[len(_BASE64) :], validate=True)
-    return codec.unpack(cell)
+            return b64decode(cell[len(_BASE64) :], validate=True)
+    return cell
 
 
 def json_cell(value: object) -> str | None:

@@ -8,18 +8,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from stayer.core.errors import BadInput
+from stayer.core.errors import BadInput, StoreMoved
+from stayer.stores.sql import sealing
 from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.mysql import driver, upkeep
 from stayer.stores.sql.mysql.bulk import FewTrips
 from stayer.stores.sql.mysql.dialect import CompiledStatements, statements
 from stayer.stores.sql.mysql.driver import Connection, Joined
-from stayer.stores.sql.mysql.errors import DUPLICATE, code_of, translation
+from stayer.stores.sql.mysql.errors import DUPLICATE, SIGNALLED, code_of, translation
+from stayer.stores.sql.mysql.seal import SEALED_MESSAGE
 from stayer.stores.sql.mysql.server_clock import ServerClock
 from stayer.stores.sql.mysql.transaction import MySqlTransaction, Numbers
 from stayer.stores.sql.mysql.wake import PollingWaiter
 from stayer.stores.sql.submit import IdTaken
 from stayer.stores.sql.table_names import DEFAULT_PREFIX
+from stayer.stores.sql.transaction import Transaction
 
 NOW = "timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) / 1e6"
 """The server's clock, whatever the time zone."""
@@ -61,6 +64,23 @@ class Database:
         from stayer.stores.sql.mysql import schema  # which is written in terms of this
 
         schema.setup(self)
+
+    def ddl(self) -> str:
+        """All that makes the tables, as text."""
+        from stayer.stores.sql.mysql import schema
+
+        with self.looking() as tx:
+            return schema.ddl(self.prefix, tx.collation)
+
+    def refuse_changes(self, tx: Transaction, message: str | None) -> None:
+        """Make the triggers of a sealed store, or drop them. Commits what was done before."""
+        from stayer.stores.sql.mysql import seal
+
+        assert isinstance(tx, MySqlTransaction)
+        if message is None:
+            seal.drop_triggers(tx)
+        else:
+            seal.put_triggers(tx)
 
     @contextmanager
     def read(self) -> Iterator[MySqlTransaction]:
@@ -180,9 +200,17 @@ class Database:
         except errors as error:
             if code_of(error) == DUPLICATE and tx.inserting:
                 raise IdTaken from error
+            if code_of(error) == SIGNALLED and SEALED_MESSAGE in str(error):
+                raise self._moved() from error
             raise translation(self.url, error, committing=tx.committing) from error
         except (UnicodeEncodeError, OverflowError) as error:
             raise BadInput(f"{self.url} can't keep this value: {error}") from error
+
+    def _moved(self) -> StoreMoved:
+        """What the mark says, which the triggers have no room for."""
+        with self.looking() as tx:
+            seal = sealing.read(tx)
+        return StoreMoved(f"{self.url}: {'it was moved' if seal is None else seal.message}")
 
     def _take(self) -> Connection:
         if self._pid != os.getpid():

@@ -60,6 +60,9 @@ class MySqlDialect(Dialect):
     def __init__(self, collation: str) -> None:
         self.collation = collation
 
+    def value_cell(self, packed: str | bytes | None) -> Cell:
+        return literals.distinct(packed)
+
     def placeholder(self, number: int) -> str:
         return f"\x01{number}\x02"
 
@@ -125,9 +128,8 @@ class Compiled:
         text = _NAMES.sub(_quoted, text)
         returning = _RETURNING.search(text)
         text = _RETURNING.sub("", text)
-        self.reads_tasks = text.lstrip().startswith(
-            f"SELECT {_NAMES.sub(_quoted, TASK_COLUMNS)} FROM"
-        )
+        columns = f"SELECT {_NAMES.sub(_quoted, TASK_COLUMNS)}"
+        self.reads_tasks = text.lstrip().startswith((f"{columns} FROM", f"{columns},"))
         self._template, self._gaps = _split(text)
         values = _VALUES.fullmatch(text.strip())
         self._insert = None if values is None else [_split(part or "") for part in values.groups()]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from stayer.core.errors import BadInput, StayerError, StoreError, StoreUnreachable, StoreUnusable
 
 DUPLICATE = 1062
+SIGNALLED = 1644
+"""By a trigger of ours."""
 _BROKEN_UP = frozenset((1213, 1205, 1020))
 """A deadlock of which this one was the victim, a lock that did not come, a row that has changed."""
 _GONE = frozenset((0, 2000, 2006, 2013, 2014, 2027, 2055, 1053, 1077, 1079, 1080, 1158, 1159, 1160,

@@ -84,10 +84,15 @@ def pairs(one: bytes, ones: Sequence[str], other: bytes, others: Sequence[str]) 
 
 
 def packed(value: str | bytes | None) -> bytes:
-    """Parameters, or a result: text, or bytes that no text can be taken for."""
+    """Parameters, or a result, as SQL."""
+    return literal(distinct(value))
+
+
+def distinct(value: str | bytes | None) -> str | bytes | None:
+    """Text, or bytes that no text can be taken for."""
     if isinstance(value, bytes) and not value.startswith(_COMPRESSED):
-        return literal(_RAW + value)
-    return literal(value)
+        return _RAW + value
+    return value
 
 
 def unpacked(cell: bytes | None) -> str | bytes | None:

@@ -31,6 +31,9 @@ FROM stayer_queues AS q WHERE q.name = ?1 AND q.lined;
 -- name: set.result
 result = {packed ?};
 
+-- name: set.parameters
+parameters = {packed ?};
+
 -- name: submit.holders
 -- now, queues, unique words (of one length): the tasks that hold these words there.
 SELECT {task} FROM stayer_tasks FORCE INDEX (stayer_tasks_unique)
@@ -600,3 +603,7 @@ UPDATE stayer_tasks SET {completed}, history = concat(history, '[', ?3, ?2) WHER
 -- The same for those with one result: the number of the first, seqs.
 UPDATE stayer_tasks SET {completed}, history = concat(history, '[', ?3 + field(seq, {list ?5}) - 1, ?2)
 WHERE seq {in numbers ?5};
+
+-- name: load.last_event
+-- number: numbers go on from here.
+UPDATE stayer_meta SET value = CAST(greatest(CAST(value AS SIGNED), ?1) AS CHAR) WHERE "key" = 'numbered';
