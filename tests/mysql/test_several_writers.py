@@ -201,8 +201,7 @@ class TestUniqueWords:
     def test_many_who_want_one_get_one_task(self, store: MySqlStore) -> None:
         with ThreadPoolExecutor(8) as submitters:
             made = [
-                submitters.submit(lambda n=n: store.submit([new(f"t{n}", unique="word")]))
-                for n in range(24)
+                submitters.submit(store.submit, [new(f"t{n}", unique="word")]) for n in range(24)
             ]
         assert len({each.result()[0].task.id for each in made}) == 1
 
