@@ -18,11 +18,11 @@ FAULTS := $(filter-out $(addprefix %test_,$(addsuffix .py, app_of_task_user task
     $(wildcard tests/faults/test_*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-rounds check bench docs lock format clean moved
+.PHONY: help demo test test-long test-rounds check bench docs pictures release-check lock format clean moved
 .DELETE_ON_ERROR:
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(ENV) ## Show what Stayer does, on this machine
 	@$(PYTHON_IN_ENV) demo/demo.py $(ARGS)
@@ -51,6 +51,13 @@ bench: $(BENCH_ENV) ## Run the benchmarks
 docs: $(DOCS_ENV) ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON_IN_ENV) -m mkdocs build --strict
 	@echo "Open site/index.html"
+
+pictures: $(ENV) ## Take the pictures of the web page that README shows
+	@$(SERVERS)
+	@$(PYTHON_IN_ENV) -m tests.ui.pictures
+
+release-check: ## Build wheel and sdist, and try them in empty environments
+	@$(or $(PYTHON),python3) .ci/release-check
 
 lock: ## Write requirements/, the exact versions with hashes (ARGS=--upgrade for newer ones)
 	@.ci/lock $(ARGS)

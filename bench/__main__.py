@@ -1,4 +1,4 @@
-"""`make bench`, or `python -m bench [PART …] [--store sqlite|redis] [--only PEER]`: see `PARTS`."""
+"""`make bench`, or `python -m bench [PART …] [--store KIND] [--only PEER]`: see `PARTS`."""
 
 from __future__ import annotations
 

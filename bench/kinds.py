@@ -68,6 +68,23 @@ def _fresh_redis() -> Iterator[tuple[Store, str]]:
         store.close()
 
 
+@contextmanager
+def _fresh_postgres() -> Iterator[tuple[Store, str]]:
+    from tests.servers.finding import postgres_binaries
+    from tests.servers.postgres import serving
+
+    with serving(postgres_binaries(), "shared_buffers=256MB", careless=False) as server:
+        store = _registered(server.url("bench"))
+        yield store, f"{server.conninfo} bench"
+        store.close()
+
+
+def _postgres_floor(place: str) -> FloorLike:
+    from bench.postgres_floor import PostgresFloor
+
+    return PostgresFloor(place)
+
+
 def _redis_floor(socket: str) -> FloorLike:
     from bench.redis_floor import RedisFloor
 
@@ -99,6 +116,29 @@ def _fill_sqlite(store: Store, path: str, size: int) -> None:
     db.close()
 
 
+def _fill_postgres(store: Store, place: str, size: int) -> None:
+    """Written by SQL alone."""
+    import psycopg
+
+    conninfo, _, schema = place.partition(" ")
+    if not size:
+        return
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute(f"SET search_path TO {schema}")
+        for state, finished in (("pending", "NULL"), ("complete", "1.7e9 + n")):
+            connection.execute(
+                "INSERT INTO stayer_tasks (id, queue, parameters, state, created, updated, "
+                f"finished_at, owner) SELECT '{state}' || n, 'q', '{{\"x\":1}}', '{state}', "
+                f"1.7e9 + n, 1.7e9 + n, {finished}, 'me' FROM generate_series(1, {size}) AS n"
+            )
+        connection.execute("INSERT INTO stayer_queues (name) VALUES ('q')")
+        connection.execute(
+            "INSERT INTO stayer_counts (queue, pending, complete) VALUES ('q', %s, %s)",
+            (size, size),
+        )
+        connection.execute("VACUUM ANALYZE stayer_tasks")
+
+
 def _fill_redis(store: Store, socket: str, size: int) -> None:
     """By submits and turns, as everybody does it."""
     from bench.store_speed import complete_all, submit_some
@@ -114,6 +154,10 @@ KINDS = {
     "sqlite": Kind(
         "SQLite", _fresh_sqlite, lambda path: Floor(Path(path)),
         "bare sqlite3, same rows, schema, pragmas, lock", _fill_sqlite, 0.4, 1.5,
+    ),
+    "postgres": Kind(
+        "PostgreSQL", _fresh_postgres, _postgres_floor,
+        "a bare SKIP LOCKED loop on the same tables", _fill_postgres, 0.5, 1.3,
     ),
     "redis": Kind(
         "Redis", _fresh_redis, _redis_floor,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from html import escape
@@ -94,7 +95,7 @@ ROUTES: dict[tuple[str, str], Route] = {
 
 def event_name(kind: type[Happening]) -> str:
     """The event as people say it."""
-    return kind.__name__.lower()
+    return re.sub(r"(?<!^)([A-Z])", r" \1", kind.__name__).lower()
 
 
 def arrows() -> dict[tuple[str, str], list[str]]:

@@ -453,8 +453,8 @@ class Client(_Facade[sync.Client]):
 
     def get_processor(self, task: TaskHandle[Any] | Task) -> Processor:
         """Get who works on a claimed task: also one that another process has claimed."""
-        claimed = task if isinstance(task, Task) else task.sync
-        return Processor(lambda: self.sync.get_processor(claimed))
+        held = task if isinstance(task, Task) else task.sync
+        return Processor(lambda: self.sync.get_processor(held))
 
     async def close(self) -> None:
         """Close its listeners, which gives back what they hold, and all connections."""

@@ -156,11 +156,11 @@ class App:
             task = function.pattern(parameters or {})
             wanted = Schedule(
                 name=called, cron=expression, zone=zone, overlap=overlap, catch_up=catch_up,
-                jitter=seconds(jitter), paused=paused, task=parse.repeated(task),
+                jitter=seconds(jitter), paused=paused, task=parse.without_id(task),
             )  # fmt: skip
             if called in self._schedules:
                 raise BadInput(f"there is a schedule {called} already: give this one another name")
-            self._schedules[called] = parse.checked(wanted, 0.0)
+            self._schedules[called] = parse.check_schedule(wanted, 0.0)
             return function
 
         return declare
@@ -168,7 +168,7 @@ class App:
     @property
     def schedules(self) -> tuple[dict[str, JSON], ...]:
         """What it wants submitted by the clock, as it is written in JSON."""
-        return tuple(map(parse.written, self._schedules.values()))
+        return tuple(map(parse.schedule_json, self._schedules.values()))
 
     def before(self, hook: Hook, /) -> Hook:
         """Call this before each task, in its process, with its Context; what it raises fails it."""

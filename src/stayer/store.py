@@ -524,10 +524,11 @@ class UpkeepStore(StoreBase, Protocol):
         start that a queue's rate allows while tasks wait for it; None if nothing will come.
 
         Passes on what is in the outbox to up to about `limit` of those that wait for it: an ended
-        task is taken from the set of what a dependent waits for, and `core.flows.model.relayed`
-        says what becomes of the dependent. A note leaves the outbox when all dependents have heard
-        of it, or when its task is not ended any more; one that was deleted before its end counts as
-        `cancelled`. Passing on twice, or being killed in the midst of it, does no harm.
+        task is taken from the set of what a dependent waits for, and
+        `core.flows.model.decide_waiting` says what becomes of the dependent. A note leaves the
+        outbox when all dependents have heard of it, or when its task is not ended any more; one
+        that was deleted before its end counts as `cancelled`. Passing on twice, or being killed in
+        the midst of it, does no harm.
 
         The answer may lie in the past: then there are more, call again; or `due_schedules` has
         some.

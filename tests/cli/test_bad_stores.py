@@ -263,17 +263,18 @@ def test_a_slip_in_the_name_makes_no_new_store(stayer: Here, tmp_path: Path) -> 
     stayer("ls", "--store", f"sqlite:///{slip}").works()
 
 
+@pytest.mark.parametrize("package", ["redis", "hiredis"])
 @pytest.mark.parametrize("scheme", ["redis", "rediss", "unix", "redis+sentinel", "redis+cluster"])
 def test_a_store_whose_package_is_missing_says_what_to_install(
-    stayer: Here, scheme: str, monkeypatch: pytest.MonkeyPatch
+    stayer: Here, scheme: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [each for each in sys.modules if each.startswith("stayer.stores.redis")]:
         monkeypatch.delitem(sys.modules, name)
-    for name in ["redis", *(each for each in sys.modules if each.startswith("redis."))]:
+    for name in [package, *(each for each in sys.modules if each.startswith(f"{package}."))]:
         monkeypatch.setitem(sys.modules, name, None)
 
     stayer("ls", "--store", f"{scheme}://localhost/0").refuses(
-        "needs the package redis", "pip install '.[redis]' in a checkout"
+        f"needs the package {package}", "pip install '.[redis]' in a checkout"
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from stayer.cli.param_types import since
 from stayer.cli.tables import age, local_time, short_ids
-from stayer.cli.task_tables import progress, ran
+from stayer.cli.task_tables import progress, run_time
 from stayer.core.errors import BadInput
 from stayer.core.model import Progress, Task
 
@@ -80,9 +80,9 @@ def test_times_that_no_calendar_has_do_no_harm() -> None:
 
 
 def test_a_task_that_never_started_ran_no_time() -> None:
-    assert ran(Task(id="t", queue="q", state="cancelled", finished_at=5.0), 9.0) is None
-    assert ran(Task(id="t", queue="q", state="reserved", started_at=1.0), 9.0) is None
-    assert ran(Task(id="t", queue="q", state="started", started_at=1.0), 9.0) == "8s"
+    assert run_time(Task(id="t", queue="q", state="cancelled", finished_at=5.0), 9.0) is None
+    assert run_time(Task(id="t", queue="q", state="reserved", started_at=1.0), 9.0) is None
+    assert run_time(Task(id="t", queue="q", state="started", started_at=1.0), 9.0) == "8s"
 
 
 def test_no_ids_are_short_too() -> None:

@@ -358,7 +358,7 @@ def test_few_of_many_failures_of_short_tasks_are_told_one_by_one(
     failures = FailureLog()
 
     for number in range(1001):
-        failures.tell(f"task {number} failed")
+        failures.log(f"task {number} failed")
 
     told = [record.getMessage() for record in caplog.records]
     assert told[0] == "task 0 failed"

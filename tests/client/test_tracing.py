@@ -107,9 +107,9 @@ def test_the_environment_carries_a_trace_without_any_library(
      PARENT + "\n", PARENT + "-more"],
 )  # fmt: skip
 def test_what_is_no_context_is_left_out(broken: str) -> None:
-    assert tracing.carried(broken) == {}
-    assert tracing.carried(PARENT, "x" * 513) == {"TRACEPARENT": PARENT}
-    assert tracing.carried(PARENT, "a\nb") == {"TRACEPARENT": PARENT}
+    assert tracing.read_context(broken) == {}
+    assert tracing.read_context(PARENT, "x" * 513) == {"TRACEPARENT": PARENT}
+    assert tracing.read_context(PARENT, "a\nb") == {"TRACEPARENT": PARENT}
 
 
 def test_a_submit_and_an_attempt_are_spans_of_one_trace(tmp_path: Path, url: str) -> None:

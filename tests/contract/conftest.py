@@ -118,6 +118,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         store = getattr(item, "callspec", None) and item.callspec.params.get("fresh_url")  # type: ignore[attr-defined]
         if store == "cluster" and item.path.name in MANY_PROCESSES:
             item.add_marker(pytest.mark.long)
+        if store == "postgres-oldest":
+            item.add_marker(pytest.mark.long)
         if store in ALIKE and item.path.name not in ALSO_ALIKE:
             item.add_marker(pytest.mark.long)
 

@@ -110,7 +110,10 @@ def main(url: str, *, works: bool = True) -> None:
     written = checks.new_task(**parse_submission(line, "a line"))
     [lily] = store.submit([written])
     assert fields_of(lily.task) == KEPT
-    assert checks.new_task(**parse_submission(codec.encode(checks.written(written)), "")) == written
+    assert (
+        checks.new_task(**parse_submission(codec.encode(checks.submission_json(written)), ""))
+        == written
+    )
     queue.enqueue(id="grass")
     for id, wanted in {"rose": KEPT, "lily": KEPT, "grass": USUAL}.items():
         assert fields_of(get(id)) == wanted, id

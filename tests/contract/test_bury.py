@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import LeaseLost, Refused, UnknownWorker
-from stayer.core.lifecycle import Cancel, Done, Lose
+from stayer.core.lifecycle import Cancel, Done, WorkerLost
 from stayer.core.model import Task
 from stayer.service.control import tasks as control
 from stayer.store import Store
@@ -152,7 +152,7 @@ class TestBurying:
         running = started(store, "w")
         [lost] = store.bury("judge", {"w": 1})
         assert apply(store, running, Done("just in time")).state == "complete"
-        assert commit(store, lost, Lose()) is None
+        assert commit(store, lost, WorkerLost()) is None
         assert get(store, running.id).result == "just in time"
 
     def test_a_lost_task_goes_back_to_its_place(self, store: Store, clock: Clock) -> None:

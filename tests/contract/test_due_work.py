@@ -33,7 +33,7 @@ def clock() -> Clock:
 def put(store: Store, expression: str = "*/5 * * * *", **fields: object) -> Schedule:
     fields.setdefault("task", new("-"))
     wanted = Schedule(name="s", cron=expression, **fields)  # type: ignore[arg-type]
-    return store.put_schedule(parse.checked(wanted, store.now()))
+    return store.put_schedule(parse.check_schedule(wanted, store.now()))
 
 
 def fired(store: Store) -> list[str]:
@@ -286,7 +286,7 @@ def test_each_tick_comes_once_though_workers_die_all_the_time(
     """Three workers, killed at random, over a thousand ticks and both changes of the clock."""
     ticks = 1000
     made = put(store, expression, zone=zone, overlap="queue", catch_up="all")
-    expected = cron.following(made, START, ticks)
+    expected = cron.next_ticks(made, START, ticks)
     end = expected[-1]
     turns = [threading.Barrier(3), threading.Barrier(3)]
 
@@ -314,7 +314,7 @@ def test_each_tick_comes_once_though_workers_die_all_the_time(
     workers = [in_thread(lambda n=n: work(n)) for n in range(3)]  # type: ignore[misc]
     assert sum(worker() for worker in workers) > 50
 
-    wanted = [tick for tick in cron.following(made, START, ticks + 5000) if tick <= clock.now]
+    wanted = [tick for tick in cron.next_ticks(made, START, ticks + 5000) if tick <= clock.now]
     assert fired(store) == [cron.task_id("s", tick).removeprefix("s@") for tick in wanted]
     assert len(wanted) >= ticks
     place = ZoneInfo(zone)

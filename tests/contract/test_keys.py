@@ -7,7 +7,17 @@ from collections import Counter
 import pytest
 
 from stayer.core.errors import BadInput
-from stayer.core.lifecycle import Done, Fail, Hold, Interrupt, Lose, Release, Set, Snooze, Start
+from stayer.core.lifecycle import (
+    Done,
+    Fail,
+    Hold,
+    Interrupt,
+    Release,
+    Set,
+    Snooze,
+    Start,
+    WorkerLost,
+)
 from stayer.core.model import EVERYTHING, RUNNING, Fault, Filter, Handles, Task
 from stayer.service.control import tasks as control
 from stayer.store import Store
@@ -82,7 +92,7 @@ def test_a_key_counts_in_its_own_queue(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "how",
-    [Done(), Fail(Fault("Boom")), Interrupt(), Snooze(5), Lose()],
+    [Done(), Fail(Fault("Boom")), Interrupt(), Snooze(5), WorkerLost()],
     ids=lambda how: type(how).__name__,
 )
 def test_every_ending_frees_the_place(store: Store, how: Done | Fail | Interrupt) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from stayer.core.lifecycle import Lose, Start, decide
+from stayer.core.lifecycle import Start, WorkerLost, decide
 from stayer.core.model import Policy, Progress, Report, Task
 from stayer.service.control import tasks as control
 from stayer.store import Store
@@ -25,7 +25,7 @@ def lost_twice(store: Store) -> Task:
     """Running again after two losses in a row; the third one would set it aside."""
     task = started(store, policy=Policy(losses=3))
     for _ in range(TWO_OF_THREE):
-        apply(store, task, Lose())
+        apply(store, task, WorkerLost())
         task = apply(store, take_one(store), Start(pid=1))
     assert task.losses == TWO_OF_THREE
     return task
@@ -36,10 +36,10 @@ def test_one_who_read_the_task_before_its_news_must_read_it_again(store: Store, 
     register(store)
     task = lost_twice(store)
     beat(store, "w", 2, news(task, kind))
-    assert commit(store, task, Lose()) is None
+    assert commit(store, task, WorkerLost()) is None
     current = get(store, task.id)
     assert (current.state, current.losses) == ("started", 0)
-    back = apply(store, current, Lose())
+    back = apply(store, current, WorkerLost())
     assert (back.state, back.losses) == ("pending", 1)
 
 
@@ -59,25 +59,25 @@ def test_a_burial_counts_from_the_newest(store: Store, kind: str) -> None:
 def test_a_loss_without_news_counts_on(store: Store) -> None:
     register(store)
     task = lost_twice(store)
-    aside = apply(store, task, Lose())
+    aside = apply(store, task, WorkerLost())
     assert (aside.state, aside.ending, aside.losses) == ("failed", "lost", 3)
 
 
 def test_what_somebody_else_has_settled_is_not_lost_again(store: Store) -> None:
     register(store)
     task = lost_twice(store)
-    apply(store, task, Lose())
+    apply(store, task, WorkerLost())
     assert control.lose(store, [task]) == 0
 
 
 def test_in_one_commit_the_start_and_the_loss_of_a_short_life(store: Store) -> None:
     register(store)
     task = lost_twice(store)
-    apply(store, task, Lose())
+    apply(store, task, WorkerLost())
     control.retry(store, task.id)
     fresh = take_one(store)
     start = decide(fresh, Start(pid=1))
     begun = get(store, fresh.id)
-    end = decide(replace(begun, state="started"), Lose())
+    end = decide(replace(begun, state="started"), WorkerLost())
     assert all(store.commit([start, end]))
     assert get(store, fresh.id).losses == 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stayer.core.model import EVERYTHING, Handles, NewTask
-from stayer.core.ordering.lanes import handled
+from stayer.core.ordering.lanes import handles_lane
 from stayer.store import Store
 from tests.contract.builders import Clock, check_counts, ids, new, register, submit
 
@@ -50,7 +50,7 @@ def wanted(tasks: list[NewTask], handles: Handles) -> list[str]:
     able = [
         task
         for task in tasks
-        if not task.held and task.expire != 5.0 and handled(lane(task), handles)
+        if not task.held and task.expire != 5.0 and handles_lane(lane(task), handles)
     ]
     return [task.id for task in sorted(able, key=lambda task: (-task.priority, task.id))]
 

@@ -23,8 +23,8 @@ from stayer.core.lifecycle import (
     Done,
     Expire,
     Interrupt,
-    Lose,
     Start,
+    WorkerLost,
     decide,
 )
 from stayer.core.model import (
@@ -301,7 +301,7 @@ class StoreMachine(RuleBasedStateMachine):
         if answers is not None:
             assert by_id(answers[0]) == by_id(answers[1])
             if decided:
-                self.commit_both([decide(task, Lose()) for task in answers[1]])
+                self.commit_both([decide(task, WorkerLost()) for task in answers[1]])
             self.turn(silent, QUEUES, 2, 3, 0.0)
             self.beat(silent, 1, False, [])
 
@@ -357,7 +357,7 @@ class StoreMachine(RuleBasedStateMachine):
             each.beat(judge, 1, "only", [])
         lost = self.plain.bury(judge.id, number)
         assert by_id(self.store.bury(judge.id, number)) == by_id(lost)
-        self.commit_both([decide(task, Lose()) for task in lost])
+        self.commit_both([decide(task, WorkerLost()) for task in lost])
         for each in (self.store, self.plain):
             assert each.bury(judge.id, {}) == []
             assert each.drop_worker(judge.id, 1) == []

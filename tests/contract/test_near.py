@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stayer.core.lifecycle import Await, Done, Interrupt
+from stayer.core.lifecycle import Done, Interrupt, WaitAgain
 from stayer.core.model import EVERYTHING, Filter, Handles, NewTask, Policy, Task
 from stayer.core.ordering.affinity import WAIT
 from stayer.service.control import tasks as control
@@ -194,7 +194,7 @@ def test_what_waits_again_or_is_cancelled_leaves_nothing(store: Store) -> None:
     submit(store, new("a"), new("z"), near("b", "a", 9999.0), near("c", "a", 9999.0))
     run_here(store)
     pass_on(store)
-    assert commit(store, get(store, "b"), Await(("z",))) is not None
+    assert commit(store, get(store, "b"), WaitAgain(("z",))) is not None
     control.cancel(store, "c")
     assert take(store, "here", handles=Handles(names=("*",))) == []
     apply(store, take_one(store, "there"), Done())

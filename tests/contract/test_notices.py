@@ -16,10 +16,10 @@ from stayer.core.lifecycle import (
     Fail,
     Happening,
     Interrupt,
-    Lose,
     Retry,
     Start,
     Stop,
+    WorkerLost,
     decide,
 )
 from stayer.core.model import EVERYTHING, Fault, Filter, Policy, Task
@@ -103,7 +103,7 @@ class TestWhatIsTold:
         for losses in (1, 2, 3):
             assert said(store) == []
             task = apply(store, take_one(store), Start(pid=1))
-            apply(store, task, Lose())
+            apply(store, task, WorkerLost())
             assert get(store, task.id).losses == losses
         assert said(store) == [("failed", "hook")]
 
@@ -142,7 +142,7 @@ class TestWhatIsTold:
         register(store, "judge")
         task = started(store, notify=("ended:hook",))
         [lost] = store.bury("judge", {"w": 1})
-        apply(store, lost, Lose())
+        apply(store, lost, WorkerLost())
         done = decide(task, Done())
         assert [each and each.state for each in store.commit([done])] == ["complete"]
         assert store.commit([done]) == [None]

@@ -11,11 +11,11 @@ from stayer.core.lifecycle import (
     Done,
     Fail,
     Interrupt,
-    Lose,
+    Note,
     Release,
     Snooze,
     Stop,
-    Tell,
+    WorkerLost,
 )
 from stayer.core.model import Beat, Fault, Order, Report, Task
 from stayer.service.control import tasks as control
@@ -71,7 +71,7 @@ def test_an_order_comes_with_every_beat_until_it_is_acknowledged(store: Store, t
 def test_what_is_asked_and_told_are_events_with_notes(store: Store, task: Task) -> None:
     now = apply(store, task, Ask("signal", {"signal": "USR1"}))
     now = apply(store, now, Ask("pause"))
-    apply(store, now, Tell("thawed", "stood still: 3 s"))
+    apply(store, now, Note("thawed", "stood still: 3 s"))
     told = [(event.event, event.note) for event in store.events(task.id)][-3:]
     assert told == [("signal", "USR1"), ("pause", None), ("thawed", "stood still: 3 s")]
     heard = [(event.event, event.note) for event in store.watch(0, 0.0, 100)][-3:]
@@ -198,7 +198,7 @@ class TestCancelling:
             (Interrupt(), "cancelled"),
             (Snooze(5), "cancelled"),
             (Stop(), "cancelled"),
-            (Lose(), "cancelled"),
+            (WorkerLost(), "cancelled"),
         ],
         ids=lambda value: type(value).__name__,
     )
@@ -206,7 +206,7 @@ class TestCancelling:
         self,
         store: Store,
         task: Task,
-        outcome: Done | Fail | Interrupt | Snooze | Stop | Lose,
+        outcome: Done | Fail | Interrupt | Snooze | Stop | WorkerLost,
         state: str,
     ) -> None:
         """Also for a worker that has not heard of it: its change is refused, and decided anew."""

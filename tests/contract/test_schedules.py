@@ -165,15 +165,15 @@ def test_a_pause_is_not_lost_to_another_change(
     store: Store, other: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedules.add(store, schedule())
-    check = parse.checked
+    check = parse.check_schedule
 
     def checked_as_somebody_pauses(wanted: Schedule, now: float) -> Schedule:
-        monkeypatch.setattr(parse, "checked", check)
+        monkeypatch.setattr(parse, "check_schedule", check)
         clock.advance(1)
         schedules.pause(other, "s")
         return check(wanted, now)
 
-    monkeypatch.setattr(parse, "checked", checked_as_somebody_pauses)
+    monkeypatch.setattr(parse, "check_schedule", checked_as_somebody_pauses)
     changed = schedules.change(store, "s", jitter=5.0)
     assert (changed.paused, changed.jitter) == (True, 5.0)
 

@@ -38,7 +38,6 @@ from stayer.core.lifecycle import (
     Fail,
     Happening,
     Interrupt,
-    Lose,
     Retry,
     Snooze,
     Start,
@@ -177,7 +176,9 @@ class Scene:
         [task] = take(self._store, "gone")
         apply(self._store, task, Start(pid=6))
         [task] = self._store.bury("w", {"gone": 1})
-        apply(self._store, task, Lose("worker gone was silent"))
+        apply(
+            self._store, task, import_module("stayer.core.lifecycle").Lose("worker gone was silent")
+        )
         register(self._store, "stale", queues=("q",), lease=1.0)
 
     def _running(self) -> None:

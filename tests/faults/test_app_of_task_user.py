@@ -317,4 +317,4 @@ def test_the_user_site_of_that_user_does_not_speak_for_its_trial(
     runs = tmp_path / "run"
     runs.mkdir()
     runs.chmod(0o711)  # whatever the umask
-    task_user.try_out(TaskUser.named(USER), runs, None)
+    task_user.try_out(TaskUser.from_name(USER), runs, None)

@@ -79,12 +79,12 @@ def test_a_hanging_nursery_does_not_hold_up_a_worker_that_is_to_go(fleet: Fleet)
 class EndsMeanwhile(Run):
     """Its keeper writes the end and goes just when somebody looks whether it is there."""
 
-    def is_kept(self) -> bool:
+    def has_keeper(self) -> bool:
         (self.folder / "exit").write_text('{"exit_code": 0, "stop": null}')
-        return super().is_kept()
+        return super().has_keeper()
 
     def void(self) -> bool:
-        self.is_kept()
+        self.has_keeper()
         return super().void()
 
 

@@ -228,7 +228,7 @@ def test_a_queue_that_nobody_named_is_not_run_as_root(fleet: Fleet) -> None:
 
 
 def test_no_user_is_never_taken_for_root() -> None:
-    somebody = TaskUser.named(USER)
+    somebody = TaskUser.from_name(USER)
     assert TaskUsers().of("any") is None
     assert TaskUsers({"films": somebody}, None).of("films") == somebody
     assert TaskUsers({}, somebody).of("any") == somebody
@@ -323,7 +323,7 @@ def test_what_still_runs_can_not_keep_a_worker_from_starting(
 
     thread = threading.Thread(target=disturb)
     thread.start()
-    task_user.try_out(TaskUser.named(USER), runs, None)
+    task_user.try_out(TaskUser.from_name(USER), runs, None)
     hit.set()
     thread.join()
     assert not list(runs.iterdir())
@@ -335,7 +335,7 @@ def test_the_folder_of_a_trial_can_not_be_guessed(
     """Whoever knows its name puts a pipe there, which is waited for."""
     made: list[str] = []
     monkeypatch.setattr(safe_files, "clear", lambda path: made.append(path.name))
-    user = TaskUser.named(USER)
+    user = TaskUser.from_name(USER)
     for number in range(2):
         runs = tmp_path / f"{number}"
         runs.mkdir(mode=0o711)

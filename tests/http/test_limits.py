@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from stayer.http.limits import Limits, counted_as
+from stayer.http.limits import Limits, client_of
 from stayer.store import Store
 from tests.contract.builders import PATIENCE, new, submit
 from tests.faults.fleet import until
@@ -367,7 +367,7 @@ def test_the_usual_limits_leave_room_for_others() -> None:
     ],
 )
 def test_the_addresses_of_one_customer_count_as_one(one: str, other: str, same: bool) -> None:
-    assert (counted_as(one) == counted_as(other)) == same
+    assert (client_of(one) == client_of(other)) == same
 
 
 def test_the_sessions_of_one_token_share_its_streams(

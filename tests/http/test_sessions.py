@@ -241,8 +241,8 @@ def test_last_uses_of_several_servers_are_put_together(tmp_path: Path) -> None:
     one.write_uses()
     two.write_uses()
     third = Access(one.path)
-    assert third.was_used(read) is not None
-    assert third.was_used(submit_) is not None
+    assert third.last_used_at(read) is not None
+    assert third.last_used_at(submit_) is not None
     written = one.path.with_name(f".{one.path.name}.used").read_text()
     assert set(json.loads(written)) == {read.hash, submit_.hash}
 
@@ -254,7 +254,7 @@ def test_a_damaged_list_of_uses_stops_nobody(site: Site, tmp_path: Path) -> None
     assert "never" in run(tmp_path, "token", "ls")
     site.access.note_use(site.access.tokens()[0].hash)
     site.access.write_uses()
-    assert Access(site.access.path).was_used(site.access.tokens()[0]) is not None
+    assert Access(site.access.path).last_used_at(site.access.tokens()[0]) is not None
 
 
 def test_an_access_file_of_before_opens_as_it_did(tmp_path: Path, url: str, store: Store) -> None:
@@ -301,7 +301,7 @@ def test_who_waits_for_an_answer_gets_none_after_its_end(site: Site, store: Stor
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(site, "GET", "/v1/events?wait=60s", role=None, **shown)
         [ann] = [token for token in site.access.tokens() if token.name == "ann"]
-        until(lambda: site.access.was_used(ann) is not None, "for the request to be there")
+        until(lambda: site.access.last_used_at(ann) is not None, "for the request to be there")
         site.access.remove("ann")
         submit(store, new("secret"))
         waiting.result().is_problem(401, "unauthorized")

@@ -9,7 +9,7 @@ import pytest
 from stayer.core.lifecycle import Done, Interrupt
 from stayer.core.model import LogPiece, Report
 from stayer.http import events, streams
-from stayer.http.log import _whole_letters
+from stayer.http.log import _decode_whole_characters
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import apply, beat, fill, new, started, submit, take_one
@@ -249,7 +249,7 @@ def test_a_log_is_followed_into_the_next_attempt(site: Site, store: Store, worke
     ],
 )
 def test_a_letter_is_never_cut_in_two(data: bytes, final: bool, text: str, length: int) -> None:
-    assert _whole_letters(data, final=final) == (text, length)
+    assert _decode_whole_characters(data, final=final) == (text, length)
 
 
 def test_a_server_with_open_streams_ends_at_once(process: tuple[Process, Site]) -> None:

@@ -19,7 +19,13 @@ from stayer.core.notify import notices
 from stayer.core.notify.hooks import Hook, Rules
 from stayer.core.notify.notices import Delivery, Notice
 from stayer.service.notify import deliverer as module
-from stayer.service.notify.deliverer import DELIVERY_THREADS, Deliverer, Whom, configured, judged
+from stayer.service.notify.deliverer import (
+    DELIVERY_THREADS,
+    Deliverer,
+    Whom,
+    judge_answer,
+    read_config,
+)
 from stayer.service.notify.turns import HOST_LANES
 from stayer.service.notify.webhook import Answered
 from stayer.store import Store
@@ -339,7 +345,7 @@ class TestJudging:
     def judge(
         self, answered: Answered, tries: int = 1, age: float = 0.0, forgiven: int = 0
     ) -> Delivery:
-        return judged(Rules(tries=5, age=1000), self.notice(tries, forgiven), answered, age)
+        return judge_answer(Rules(tries=5, age=1000), self.notice(tries, forgiven), answered, age)
 
     def test_success_is_success_however_late(self) -> None:
         assert self.judge(Answered(True, "ok"), 100, 1e9).state == "delivered"
@@ -363,7 +369,7 @@ class TestJudging:
 class TestConfiguration:
     def load(self, folder: Path, text: str) -> Whom:
         (folder / "stayer.toml").write_text(text)
-        return configured(load({"config": str(folder / "stayer.toml")}, {"HOME": str(folder)}))
+        return read_config(load({"config": str(folder / "stayer.toml")}, {"HOME": str(folder)}))
 
     def test_says_who_can_be_told(self, tmp_path: Path) -> None:
         (tmp_path / "secrets").write_text(f"# new\n{SECRET}\n\n{SECRET.replace('M', 'N')}\n")

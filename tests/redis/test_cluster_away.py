@@ -270,10 +270,10 @@ def test_who_could_not_listen_to_a_node_does_when_it_is_back(
     def subscribed(server: Server, questions: Sequence[Sequence[str]]) -> Line:
         if server is missed:
             raise StoreUnreachable("it is away")
-        return pubsub.subscribed(server, questions)
+        return pubsub.subscribe(server, questions)
 
     with monkeypatch.context() as patch:
-        patch.setattr(event_relay, "subscribed", subscribed)
+        patch.setattr(event_relay, "subscribe", subscribed)
         waiter._ear._disconnect()
         assert waiter.wait(0), "something may have come meanwhile"
     monkeypatch.setattr(pubsub, "REPAIR_S", 0.0)
@@ -292,7 +292,7 @@ def test_another_node_is_asked_each_time(cluster: Cluster) -> None:
     for _ in cluster.nodes:
         store._nodes.forget()
         store.queues()
-        asked.add(store._nodes._told[-1])
+        asked.add(store._nodes._last_asked[-1])
     assert asked == {("127.0.0.1", node.port) for node in cluster.nodes}
     store.close()
 

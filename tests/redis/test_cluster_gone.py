@@ -106,7 +106,7 @@ class TestOtherQueues:
         living = [queue for queue in QUEUES if queue != dead]
         with gone(dead):
             answer = beat(store, me, 2, *news)
-            assert (answer.away, answer.untold) == ((dead,), (running[dead].id,))
+            assert (answer.away, answer.undelivered) == ((dead,), (running[dead].id,))
             proven = None if dead != AT_THE_LOBBYS else tuple(living)
             assert answer.proven == proven
             for queue in living:
@@ -118,7 +118,7 @@ class TestOtherQueues:
                 each.id for each in running.values()
             )
         answer = beat(store, me, 3, *news)
-        assert (answer.away, answer.untold, answer.proven) == ((), (), None)
+        assert (answer.away, answer.undelivered, answer.proven) == ((), (), None)
         assert get(store, running[dead].id).progress is not None
         apply(store, running[dead], Done())
 

@@ -149,16 +149,16 @@ def test_what_somebody_else_set_aside_and_made_anew_meanwhile_stays(
     prefix = store._server.address.prefix
     incoming = f"{prefix}:incoming"
     store._server.ask("SET", incoming, "foo")
-    look = damage._found
+    look = damage._find_damage
 
     def others_are_faster(server: Server) -> Iterator[damage._Damage]:
         found = list(look(server))
-        monkeypatch.setattr(damage, "_found", look)
+        monkeypatch.setattr(damage, "_find_damage", look)
         assert damage.Mending(server).mend()
         server.ask("RPUSH", incoming, json.dumps({"id": "fine", "queue": "q"}))
         yield from found
 
-    monkeypatch.setattr(damage, "_found", others_are_faster)
+    monkeypatch.setattr(damage, "_find_damage", others_are_faster)
     store.promote(10)
     assert get(store, "fine").state == "pending"
     assert store._server.ask("GET", f"{prefix}:damaged:incoming") == b"foo"
@@ -170,7 +170,7 @@ def test_a_setting_that_was_mended_meanwhile_stays(
     queue = f"{store._server.address.prefix}:queue:q"
     store.set_queue("q", limit=7)
     store._server.ask("HSET", queue, "limit", GARBAGE)
-    look = damage._found
+    look = damage._find_damage
 
     def somebody_mends_it(server: Server) -> Iterator[damage._Damage]:
         found = list(look(server))
@@ -178,7 +178,7 @@ def test_a_setting_that_was_mended_meanwhile_stays(
         server.ask("HSET", queue, "limit", 7)
         yield from found
 
-    monkeypatch.setattr(damage, "_found", somebody_mends_it)
+    monkeypatch.setattr(damage, "_find_damage", somebody_mends_it)
     store.mending.mend()
     assert store._server.ask("HGET", queue, "limit") == b"7"
 

@@ -62,13 +62,13 @@ def full_at(store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> Full:
 
         def packed_parts(tasks: Sequence[NewTask], parts: Sequence[slice]) -> Iterator[list[Any]]:
             nonlocal count
-            for part in submitting.packed_parts(tasks, parts):
+            for part in submitting.pack_parts(tasks, parts):
                 if count == wanted:
                     store._server.ask("CONFIG", "SET", "maxmemory", 1)
                 count += 1
                 yield part
 
-        monkeypatch.setattr("stayer.stores.redis.packed_parts", packed_parts)
+        monkeypatch.setattr("stayer.stores.redis.pack_parts", packed_parts)
 
     return let
 
@@ -195,12 +195,12 @@ def test_a_part_may_be_accepted_after_one_that_was_not(
     store: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def packed_parts(tasks: Sequence[NewTask], parts: Sequence[slice]) -> Iterator[list[Any]]:
-        for number, part in enumerate(submitting.packed_parts(tasks, parts)):
+        for number, part in enumerate(submitting.pack_parts(tasks, parts)):
             time.sleep(0.1)  # for the one before to be refused
             store._server.ask("CONFIG", "SET", "maxmemory", 1 if number == 0 else 0)
             yield part
 
-    monkeypatch.setattr("stayer.stores.redis.packed_parts", packed_parts)
+    monkeypatch.setattr("stayer.stores.redis.pack_parts", packed_parts)
     with pytest.raises(StoreUnusable, match="tasks that were sent together some were") as refused:
         store.submit([new() for _ in range(300)])
     assert refused.value.unsure

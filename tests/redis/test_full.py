@@ -136,12 +136,12 @@ class TestManyNewTasks:
     @pytest.fixture
     def full_at_the_fourth_part(self, store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
         def packed_parts(tasks: Sequence[NewTask], parts: Sequence[slice]) -> Iterator[list[Any]]:
-            for number, part in enumerate(submitting.packed_parts(tasks, parts)):
+            for number, part in enumerate(submitting.pack_parts(tasks, parts)):
                 if number == 3:
                     store._server.ask("CONFIG", "SET", "maxmemory", 1)
                 yield part
 
-        monkeypatch.setattr("stayer.stores.redis.packed_parts", packed_parts)
+        monkeypatch.setattr("stayer.stores.redis.pack_parts", packed_parts)
 
     @pytest.mark.usefixtures("full_at_the_fourth_part")
     def test_say_that_some_were_accepted(self, store: RedisStore) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stayer.core.lifecycle import Cancel, Done, Tell, decide
+from stayer.core.lifecycle import Cancel, Done, Note, decide
 from stayer.core.model import EVERYTHING, Policy
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
@@ -112,7 +112,7 @@ class TestOtherKeysThatAreGone:
 
     def test_the_beginning_of_a_long_history(self, store: RedisStore) -> None:
         task = taken(store, policy=Policy(retries=1))
-        told = decide(task, Tell("said", "x" * 50))
+        told = decide(task, Note("said", "x" * 50))
         store.commit([told] * 300)
         lose(store, task.id, of="history")
         for _ in range(12):

@@ -74,7 +74,7 @@ def test_what_is_written_in_the_longest_way_is_taken(store: RedisStore) -> None:
 
 
 def test_nothing_is_decoded_that_is_too_long() -> None:
-    assert incoming.deleted_by(b'{"delete": "a"}'.ljust(limits.WRITTEN + 1)) is None
+    assert incoming.id_to_delete(b'{"delete": "a"}'.ljust(limits.WRITTEN + 1)) is None
     with pytest.raises(BadInput, match="6,400,001 bytes"):
         incoming.task_of(b'{"queue": "q"}'.ljust(limits.WRITTEN + 1))
 

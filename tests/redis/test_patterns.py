@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stayer.core.model import Handles
-from stayer.core.ordering.lanes import handled
+from stayer.core.ordering.lanes import handles_lane
 from stayer.stores.redis import RedisStore, record, scripts
-from stayer.stores.redis.pack.handles import packed
+from stayer.stores.redis.pack.handles import pack_handles
 from tests.contract.builders import ids, new, register, submit, take
 
 _LIBRARY = scripts.FOLDER / "lib" / "patterns.lua"
@@ -21,7 +21,7 @@ words = st.text("abc./-]!éç☃😀^%", max_size=6)
 
 def in_lua(store: RedisStore, lane: str, handles: Handles) -> bool:
     code = scripts.with_values(_LIBRARY.read_text()) + _ASK
-    answer = store._server.ask("EVAL", code, 0, lane, record.pack(packed(handles)))
+    answer = store._server.ask("EVAL", code, 0, lane, record.pack(pack_handles(handles)))
     return bool(answer)
 
 
@@ -30,7 +30,7 @@ def in_lua(store: RedisStore, lane: str, handles: Handles) -> bool:
 def test_lua_and_python_agree(store: RedisStore, pattern: str, word: str) -> None:
     handles = Handles(names=(pattern,), programs=(pattern,))
     for lane in (f"name {word}", f"command {word}"):
-        assert in_lua(store, lane, handles) == handled(lane, handles), (pattern, word)
+        assert in_lua(store, lane, handles) == handles_lane(lane, handles), (pattern, word)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_brackets_are_for_all_characters(
     store: RedisStore, pattern: str, word: str, found: bool
 ) -> None:
     handles = Handles(names=(pattern,))
-    assert in_lua(store, f"name {word}", handles) == handled(f"name {word}", handles) == found
+    assert in_lua(store, f"name {word}", handles) == handles_lane(f"name {word}", handles) == found
 
 
 @pytest.mark.parametrize("length", [4096, 4097])
@@ -57,7 +57,7 @@ def test_a_word_that_is_longer_than_any_path_matches_nothing(
 ) -> None:
     lane = "command /opt/" + "a" * (length - len("/opt/"))
     handles = Handles(programs=("/opt/*",))
-    assert in_lua(store, lane, handles) == handled(lane, handles) == (length == 4096)
+    assert in_lua(store, lane, handles) == handles_lane(lane, handles) == (length == 4096)
     assert in_lua(store, lane, Handles(programs=("*",)))
 
 

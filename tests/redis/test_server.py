@@ -27,7 +27,7 @@ from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.health import OLDEST
 from stayer.stores.redis.keys import key
-from stayer.stores.redis.pack.tasks import packed_parts, parts_of
+from stayer.stores.redis.pack.tasks import pack_parts, parts_of
 from stayer.stores.redis.pubsub import REPAIR_S
 from stayer.stores.redis.scripts import CHANGES, names, script, sources
 from tests.contract.builders import (
@@ -126,7 +126,7 @@ class TestScripts:
             tasks = [new(f"t{number}-{each}") for each in range(900)]
             slices = parts_of(tasks)
             assert slices is not None
-            parts = packed_parts(tasks, slices)
+            parts = pack_parts(tasks, slices)
             server = store._server
 
             def calls(
@@ -149,7 +149,7 @@ class TestScripts:
         tasks = [new(f"t{each}") for each in range(900)]
         parts = parts_of(tasks)
         assert parts is not None
-        first, second, *rest = packed_parts(tasks, parts)
+        first, second, *rest = pack_parts(tasks, parts)
         second[0] = b"no MessagePack"
         told: list[object] = []
         with pytest.raises(StoreUnusable, match="user_script"):

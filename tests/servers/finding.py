@@ -84,6 +84,12 @@ def oldest_postgres_binaries() -> str:
     return str(folders[0])
 
 
+def pgbouncer_binary() -> str:
+    """The path of `pgbouncer`."""
+    found = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+    return found or missing("PgBouncer", _todo("pgbouncer"))
+
+
 def missing(what: str, todo: str) -> NoReturn:
     """Skip loudly or, in CI, fail."""
     said = f"{NOT_TESTED}{what}, which is not here: {todo}"

@@ -7,21 +7,24 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
 
+from tests.servers.redis import free_port
+
 PATIENCE = 30.0
-_CARELESS = ("fsync=off", "full_page_writes=off")
-"""For tests in which nobody pulls the plug: nothing waits for the disk."""
+_CARELESS = ("fsync=off", "full_page_writes=off", "autovacuum=off", "max_wal_size=4GB")
+"""For tests in which nobody pulls the plug: nothing waits for the disk, nor is it cleared away."""
 _SETTINGS = (
     "listen_addresses=", "max_connections=200", "shared_buffers=32MB", "log_min_messages=fatal",
-    "wal_level=minimal", "max_wal_senders=0", "autovacuum_naptime=5s", "timezone=UTC",
+    "wal_level=minimal", "max_wal_senders=0", "timezone=UTC",
 )  # fmt: skip
 
 
@@ -160,4 +163,40 @@ def serving(binaries: str, *options: str, careless: bool = True) -> Iterator[Pos
         yield server
     finally:
         server.stop(signal.SIGKILL)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def pooled(binary: str, server: PostgresServer) -> Iterator[int]:
+    """PgBouncer before the server, in transaction mode, with one connection for all; its port."""
+    port = free_port()
+    folder = Path(tempfile.mkdtemp(prefix="stayer-pgbouncer-"))
+    folder.chmod(0o755)
+    (folder / "users").write_text('"postgres" ""\n')
+    (folder / "ini").write_text(
+        f"[databases]\npostgres = host={server.folder} user=postgres\n[pgbouncer]\n"
+        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\nunix_socket_dir =\n"
+        "pool_mode = transaction\ndefault_pool_size = 3\nlogfile =\n"
+        "ignore_startup_parameters = extra_float_digits,options\n"
+    )
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen(
+            [binary, str(folder / "ini")],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=_server_user(), cwd="/",
+        )  # fmt: skip
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            said = (folder / "log").read_text(errors="replace")
+            assert process.poll() is None, said
+            assert time.monotonic() < deadline, said
+            time.sleep(0.02)
+        yield port
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
         shutil.rmtree(folder, ignore_errors=True)

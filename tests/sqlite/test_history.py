@@ -168,8 +168,8 @@ def test_the_view_of_attempts_knows_of_a_gap(store: Store, hand: sqlite3.Connect
 def test_only_the_newest_events_are_kept_for_watchers(
     store: Store, hand: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "_KEPT", 20)
-    monkeypatch.setattr(journal, "_ONCE_IN", 10)
+    monkeypatch.setattr(journal, "EVENTS_KEPT", 20)
+    monkeypatch.setattr(journal, "TRIMMED_EVERY", 10)
     for _ in range(30):
         fill(store, 3)
     seen = store.watch(0, 0, 100)

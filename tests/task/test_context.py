@@ -163,3 +163,29 @@ def test_the_files_are_where_the_variables_say(
     Context.from_environment().checkpoint(b"\xff")
     assert os.listdir(tmp_path / "run" / "task.1") == ["task.json"]
     assert (tmp_path / "elsewhere").read_bytes() == b"\xff"
+
+
+def test_a_script_sets_its_result(rig: Rig) -> None:
+    code = "import stayer; stayer.current_task().set_result({'loss': 0.5})"
+    subprocess.run([sys.executable, "-c", code], env=rig.prepare(), check=True, timeout=PATIENCE)
+    assert (rig.folder / "result").read_bytes() == b'{"loss":0.5}'
+
+
+def test_the_last_result_counts_and_none_takes_it_back(tmp_path: Path) -> None:
+    task = Context.for_test(folder=tmp_path)
+    task.set_result(1)
+    task.set_result(b"\xff")
+    assert (tmp_path / "result").read_bytes() == b"\xff"
+    task.set_result(None)
+    assert not (tmp_path / "result").exists()
+    task.set_result(None)
+
+
+def test_a_result_that_can_not_be_stored_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    task = Context.for_test(folder=tmp_path)
+    task.set_result("kept")
+    with pytest.raises(BadInput):
+        task.set_result({1, 2})
+    with pytest.raises(stayer.TooLarge):
+        task.set_result("x" * 2_000_000)
+    assert (tmp_path / "result").read_bytes() == b'"kept"'

@@ -63,6 +63,17 @@ def test_a_training_goes_on_where_it_was(pages: Rig) -> None:
     assert ended.reports[0] == {"done": 2, "total": 4}
 
 
+def test_the_script_works_within_a_task_and_by_itself(pages: Rig) -> None:
+    command = [sys.executable, str(pages.code / "train.py")]
+    environment = pages.prepare()
+    (pages.folder / "checkpoint").write_text('{"epoch": 8, "loss": 0.25}')
+    subprocess.run(command, env=environment, check=True, timeout=PATIENCE)
+    assert json.loads((pages.folder / "result").read_text()) == {"loss": 0.0625}
+    environment.pop("STAYER_DIR")
+    alone = subprocess.check_output(command, env=environment, text=True, timeout=PATIENCE)
+    assert len(alone.splitlines()) == 10
+
+
 def test_the_polite_one_stops(pages: Rig) -> None:
     code = (
         "import polite; from stayer import Context\n"

@@ -105,7 +105,7 @@ class Scene:
             ("crawl-again", "*/15 * * * *", "UTC"),
         ):
             wanted = Schedule(name=name, cron=cron, zone=zone, task=self.new(name, "nightly"))
-            self.store.put_schedule(parse.checked(wanted, self.now))
+            self.store.put_schedule(parse.check_schedule(wanted, self.now))
         self.store.set_queue("nightly", paused=True)
         self.store.submit([self.new("nightly-etl", "nightly") for _ in range(3)])
         self._flow()

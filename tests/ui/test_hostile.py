@@ -37,7 +37,7 @@ def test_hostile_words_stay_words(tabs: Tabs, system: System, words: str) -> Non
     store.submit_flow(flow, [NewTask(id="p", queue="odd", flow=flow.id, part="p")])
     name = short[:60] if short.isprintable() else "trap"  # others are refused
     schedule = Schedule(name=name, cron="0 3 * * *", zone="UTC", task=tasks[0])
-    store.put_schedule(parse.checked(schedule, store.now()))
+    store.put_schedule(parse.check_schedule(schedule, store.now()))
     running = [
         decide(task, Start(pid=1)) for task in store.reserve(evil.id, ["trap"], 2, EVERYTHING)
     ]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stayer.core import codec
 from stayer.core.model import Policy, Task
-from stayer.core.submit.accepted_json import accepted
+from stayer.core.submit.accepted_json import encode_accepted
 
 PLAIN = Task("t", "q", parameters={"n": 1}, owner="ann", created=1e9, updated=1e9)
 
@@ -37,11 +37,11 @@ PLAIN = Task("t", "q", parameters={"n": 1}, owner="ann", created=1e9, updated=1e
 def test_it_is_the_record_and_that_it_is_fresh(changed: dict[str, Any]) -> None:
     for id in ("first", "second"):  # the second finds what is kept of the first
         task = replace(PLAIN, **{"id": id, **changed})
-        shown = json.loads(accepted(task))
+        shown = json.loads(encode_accepted(task))
         assert shown == {**codec.record(task), "fresh": True}
         assert list(shown) == [*codec.record(task), "fresh"]
 
 
 def test_what_differs_is_not_taken_from_another() -> None:
     for task in (PLAIN, replace(PLAIN, owner="bob"), replace(PLAIN, policy=Policy(retries=1))):
-        assert json.loads(accepted(task)) == {**codec.record(task), "fresh": True}
+        assert json.loads(encode_accepted(task)) == {**codec.record(task), "fresh": True}

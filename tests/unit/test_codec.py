@@ -124,7 +124,7 @@ def test_a_damaged_blob_is_its_own_bytes():
 
 
 def test_a_compressed_blob_that_holds_no_json_is_its_own_bytes():
-    form = codec._squeeze(b"{not json}" * 1000, codec._JSON)
+    form = codec._compress(b"{not json}" * 1000, codec._JSON)
     assert form is not None
     assert unpack(form) == form
 

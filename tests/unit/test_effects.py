@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from stayer.core.effects import done, effect
+from stayer.core.effects import completion, effect
 from stayer.core.lifecycle import (
     TABLE,
     Ask,
-    Await,
     Cancel,
     Done,
     Expire,
     Fail,
-    Forsake,
     Hold,
+    Note,
     Ready,
     Retry,
     Start,
-    Tell,
+    UpstreamFailed,
+    WaitAgain,
+    date_back,
     decide,
-    told_late,
     with_checkpoint,
 )
 from stayer.core.model import (
@@ -195,11 +195,11 @@ def test_a_retry_needs_its_unique_word_and_nothing_else_does() -> None:
 @pytest.mark.parametrize(
     ("state", "happening", "said"),
     [
-        ("waiting", Await(("b",)), ("waits again", None)),
-        ("pending", Await(("b",)), ("waiting", "waits again")),
-        ("waiting", Forsake("b, which is failed"), ("held", "b, which is failed")),
-        ("waiting", Forsake("b", last=True), ("pending", "held: b")),
-        ("started", Tell("adopted", "by w2"), ("adopted", "by w2")),
+        ("waiting", WaitAgain(("b",)), ("waits again", None)),
+        ("pending", WaitAgain(("b",)), ("waiting", "waits again")),
+        ("waiting", UpstreamFailed("b, which is failed"), ("held", "b, which is failed")),
+        ("waiting", UpstreamFailed("b", last=True), ("pending", "held: b")),
+        ("started", Note("adopted", "by w2"), ("adopted", "by w2")),
         ("failed", Retry(from_start=True), ("pending", "retried from the start")),
     ],
 )
@@ -212,7 +212,7 @@ def test_what_is_said_of_a_change(
 
 def test_tasks_that_ran_to_their_end_share_one_effect() -> None:
     one, other = (decide(a_task("started", id=id), Done(id)) for id in "ab")
-    assert one.effect is other.effect is done("started", "w")
+    assert one.effect is other.effect is completion("started", "w")
     assert (one.result, other.result) == ("a", "b")
 
 
@@ -226,5 +226,5 @@ def test_a_checkpoint_that_comes_with_the_end_says_that_it_was_not_lost_in_vain(
 
 
 def test_only_what_an_attempt_does_is_told_late() -> None:
-    assert told_late(decide(a_task("started"), Done()), 60.0).ago == 60.0
-    assert told_late(decide(a_task("pending"), Cancel()), 60.0).ago == 0.0
+    assert date_back(decide(a_task("started"), Done()), 60.0).ago == 60.0
+    assert date_back(decide(a_task("pending"), Cancel()), 60.0).ago == 0.0

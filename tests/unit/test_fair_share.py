@@ -31,20 +31,20 @@ def test_a_run_is_added_to_what_is_left() -> None:
 
 def test_what_runs_counts_as_a_usual_run_at_least() -> None:
     turns = Turns({}, [("short", NOW - 1), ("long", NOW - 500)], NOW)
-    assert turns.used("short") == USUAL_RUN * 1000
-    assert turns.used("long") == 500_000
-    assert turns.used("nobody") == 0
+    assert turns.usage_ms("short") == USUAL_RUN * 1000
+    assert turns.usage_ms("long") == 500_000
+    assert turns.usage_ms("nobody") == 0
 
 
 def test_a_usual_run_is_learnt_from_those_that_ended() -> None:
     shares = {"a": Share(30.0, 3.0, NOW), "b": Share(10.0, 1.0, NOW)}
     turns = Turns(shares, [("b", NOW)], NOW)
-    assert (turns.used("a"), turns.used("b")) == (30_000, 20_000)
+    assert (turns.usage_ms("a"), turns.usage_ms("b")) == (30_000, 20_000)
     turns.take("b")
-    assert turns.used("b") == 30_000
+    assert turns.usage_ms("b") == 30_000
 
 
 @pytest.mark.parametrize("share", [Share(0.0, 5.0, NOW), Share(5.0, 0.0, NOW)])
 def test_with_nothing_to_learn_from_it_is_a_minute(share: Share) -> None:
     turns = Turns({"a": share}, [("b", NOW)], NOW)
-    assert turns.used("b") == 60_000
+    assert turns.usage_ms("b") == 60_000

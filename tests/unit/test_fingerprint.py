@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stayer.core.insight.failures import Example, Part, described, gathered
+from stayer.core.insight.failures import Example, Part, describe_groups, group_by_fault
 from stayer.core.insight.fingerprint import LENGTH, alike, fingerprint, shape
 from stayer.core.model import Fault
 
@@ -123,13 +123,13 @@ def test_parts_of_a_fault_are_put_together_the_most_frequent_first() -> None:
         Part("often", "b", 3, 5.0, 30.0),
         Part("later", "b", 1, 70.0, 80.0),
     ]
-    groups = gathered(parts)
+    groups = group_by_fault(parts)
     assert [group.fingerprint for group in groups] == ["often", "later", "rare"]
     examples = {
         "often": Example("t", "k", "error", Fault("E", "m")),
         "rare": Example("u", "", "lost", None),
     }
-    first, last = described(groups, examples, {"often": [1, 2]})
+    first, last = describe_groups(groups, examples, {"often": [1, 2]})
     assert (first.count, first.first, first.last, first.queues) == (5, 5.0, 30.0, ("b", "a"))
     assert (first.example, first.type, first.message, first.lately) == ("t", "E", "m", (1, 2))
     assert (last.type, last.message, last.lately) == ("lost", "", ())

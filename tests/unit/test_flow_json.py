@@ -11,7 +11,7 @@ import pytest
 from stayer.core.errors import BadInput
 from stayer.core.flows.json import parse_flow
 from stayer.core.flows.model import NewFlow, part_of, task_id
-from stayer.core.flows.plan import throttled
+from stayer.core.flows.plan import limit_parallel
 from stayer.core.model import NewTask
 
 
@@ -148,10 +148,12 @@ def test_an_error_names_the_place(tasks: dict[str, Any], said: str) -> None:
 def test_a_throttle_is_so_many_lines(number: int, at_once: int) -> None:
     names = [str(n) for n in range(number)]
     free = [
-        name for name, before in zip(names, throttled(names, at_once), strict=True) if not before
+        name
+        for name, before in zip(names, limit_parallel(names, at_once), strict=True)
+        if not before
     ]
     assert len(free) == min(number, at_once)
-    behind = [each for before in throttled(names, at_once) for each in before]
+    behind = [each for before in limit_parallel(names, at_once) for each in before]
     assert len(behind) == len(set(behind)) == number - len(free)
 
 

@@ -7,8 +7,16 @@ from msgspec.structs import replace
 
 from stayer.core import limits
 from stayer.core.errors import BadInput
-from stayer.core.flows.model import Ended, FlowInfo, Upstreams, again, check, in_order, relayed
-from stayer.core.lifecycle import Await, Retry
+from stayer.core.flows.model import (
+    Ended,
+    FlowInfo,
+    Upstreams,
+    again,
+    check,
+    decide_waiting,
+    in_order,
+)
+from stayer.core.lifecycle import Retry, WaitAgain
 from stayer.core.model import NewTask, Policy, State, Task
 
 
@@ -39,25 +47,25 @@ def test_too_many_ties_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_task_waits_on_while_others_have_not_ended() -> None:
-    assert relayed(waiting(), [Ended("a", "complete")], left=1) is None
-    change = relayed(waiting(), [Ended("a", "complete")], left=0)
+    assert decide_waiting(waiting(), [Ended("a", "complete")], left=1) is None
+    change = decide_waiting(waiting(), [Ended("a", "complete")], left=0)
     assert change is not None
     assert change.to == "pending"
 
 
 def test_how_one_ended_that_need_only_have_ended_does_not_matter() -> None:
-    change = relayed(waiting(), [Ended("a", "failed", anyhow=True)], left=0)
+    change = decide_waiting(waiting(), [Ended("a", "failed", anyhow=True)], left=0)
     assert change is not None
     assert change.to == "pending"
 
 
 @pytest.mark.parametrize("state", ["failed", "cancelled"])
 def test_a_bad_end_is_told_from_which_it_came(state: State) -> None:
-    change = relayed(waiting(), [Ended("x", "complete"), Ended("a", state)], left=3)
+    change = decide_waiting(waiting(), [Ended("x", "complete"), Ended("a", state)], left=3)
     assert change is not None
     assert change.to == "cancelled"
     assert f"a, which is {state}" in str(change.effect.sets["error"])
-    assert relayed(waiting("run"), [Ended("a", state)], left=3) is None
+    assert decide_waiting(waiting("run"), [Ended("a", state)], left=3) is None
 
 
 def flow(**states: State) -> dict[str, Task]:
@@ -82,7 +90,7 @@ def test_a_flow_goes_on_from_where_it_failed() -> None:
 def test_what_was_held_for_a_failure_waits_once_more() -> None:
     tasks = flow(a="failed") | {"b": Task("b", "q", state="pending", held=True)}
     plan = again(tasks, {"a": Upstreams(), "b": Upstreams(("a",))}, {}, now=0.0)
-    assert [happening for _, happening in plan] == [Retry(), Await(("a",))]
+    assert [happening for _, happening in plan] == [Retry(), WaitAgain(("a",))]
 
 
 def test_a_line_that_is_retried_never_has_two_at_once() -> None:
@@ -118,7 +126,7 @@ def test_what_is_retried_stands_behind_all_of_its_line_that_may_run() -> None:
     assert [(task.id, happening) for task, happening in plan] == [
         ("a", Retry(("b",))),
         ("c", Retry(("b", "a"))),
-        ("d", Await(("c", "bad"), held=True)),
+        ("d", WaitAgain(("c", "bad"), held=True)),
     ]
 
 

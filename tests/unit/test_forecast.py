@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from stayer.core.insight import forecast
 from stayer.core.insight.explanation import Forecast, Span
-from stayer.core.insight.forecast import Line, Runs, nth_start, of_running, of_waiting, quartiles
+from stayer.core.insight.forecast import (
+    Line,
+    Runs,
+    forecast_running,
+    forecast_waiting,
+    nth_start,
+    quartiles,
+)
 
 SECONDS = st.floats(0, 1e6).map(lambda seconds: round(seconds, 3))
 LENGTHS = st.floats(0.001, 1e5).map(lambda seconds: round(seconds, 3))
@@ -66,7 +73,7 @@ LINES = st.builds(
 def test_a_forecast_is_a_range_and_an_end_comes_after_its_start(
     line: Line, history: dict[str, list[float]]
 ) -> None:
-    found = of_waiting("a", line, history)
+    found = forecast_waiting("a", line, history)
     starts, ends = levels(found.starts), levels(found.ends)
     for low, likely, high in (starts, ends):
         assert line.not_before <= low <= likely + 1e-6
@@ -82,14 +89,14 @@ def test_who_stands_further_behind_starts_no_earlier(
         slots=line.slots, running=line.running, ahead=[*line.ahead, "b"], more=line.more,
         not_before=line.not_before,
     )  # fmt: skip
-    before, after = (levels(of_waiting("a", each, history).starts) for each in (line, behind))
+    before, after = (levels(forecast_waiting("a", each, history).starts) for each in (line, behind))
     assert all(late >= early - 1e-6 for early, late in zip(before, after, strict=True))
 
 
 def test_equal_tasks_come_in_rounds() -> None:
     history = {"a": [10.0] * 5}
     line = Line(slots=2, running=[Runs("a", 4.0), Runs("a", 9.0)], ahead=["a"] * 3)
-    found = of_waiting("a", line, history)
+    found = forecast_waiting("a", line, history)
     # Free at 1 and 6, taken until 11 and 16, then until 21: the next is the one at 16.
     assert found == Forecast(starts=Span(16, 16, 16), ends=Span(26, 26, 26), samples=5)
 
@@ -97,69 +104,75 @@ def test_equal_tasks_come_in_rounds() -> None:
 def test_the_range_is_that_of_the_quartiles() -> None:
     history = {"a": [10.0, 20.0, 30.0, 40.0, 50.0]}
     line = Line(slots=1, ahead=["a", "a"])
-    assert of_waiting("a", line, history).starts == Span(40, 60, 80)
+    assert forecast_waiting("a", line, history).starts == Span(40, 60, 80)
     assert quartiles([]) is None
     assert quartiles([7.0]) == Span(7, 7, 7)
 
 
 def test_with_a_free_slot_it_starts_now_whatever_is_known() -> None:
-    assert of_waiting("a", Line(slots=1), {}) == Forecast(starts=Span(0, 0, 0))
-    assert of_waiting("a", Line(slots=1, not_before=5.0), {}).starts == Span(5, 5, 5)
+    assert forecast_waiting("a", Line(slots=1), {}) == Forecast(starts=Span(0, 0, 0))
+    assert forecast_waiting("a", Line(slots=1, not_before=5.0), {}).starts == Span(5, 5, 5)
 
 
 def test_where_nothing_is_known_nothing_is_said() -> None:
-    assert of_waiting("a", Line(slots=1, ahead=["a"]), {}) == Forecast()
-    assert of_waiting("a", Line(slots=1, running=[Runs("a", 3.0)]), {}) == Forecast()
-    assert of_waiting("a", Line(slots=0), {"a": [1.0]}) == Forecast(samples=1)
-    assert of_running(Runs("a", 3.0), {}) == Forecast()
+    assert forecast_waiting("a", Line(slots=1, ahead=["a"]), {}) == Forecast()
+    assert forecast_waiting("a", Line(slots=1, running=[Runs("a", 3.0)]), {}) == Forecast()
+    assert forecast_waiting("a", Line(slots=0), {"a": [1.0]}) == Forecast(samples=1)
+    assert forecast_running(Runs("a", 3.0), {}) == Forecast()
 
 
 def test_a_kind_that_was_never_seen_is_judged_by_the_others() -> None:
-    assert of_waiting("new", Line(slots=1), {"old": [8.0] * 10}).ends == Span(8, 8, 8)
+    assert forecast_waiting("new", Line(slots=1), {"old": [8.0] * 10}).ends == Span(8, 8, 8)
     mixed = {"new": [2.0], "old": [8.0] * 10}
-    assert of_waiting("new", Line(slots=1), mixed).ends == Span(1, 2, 4)
-    assert of_waiting("new", Line(slots=1, ahead=["new"]), mixed).starts is None
+    assert forecast_waiting("new", Line(slots=1), mixed).ends == Span(1, 2, 4)
+    assert forecast_waiting("new", Line(slots=1, ahead=["new"]), mixed).starts is None
 
 
 def test_a_running_task_ends_as_those_did_that_came_so_far() -> None:
     history = {"a": [10.0, 20.0, 30.0]}
-    assert of_running(Runs("a", 15.0), history).ends == quartiles([5.0, 15.0])
-    assert of_running(Runs("a", 15.0, told=100.0), history).ends == Span(75, 100, 150)
-    assert of_running(Runs("a", 40.0), history).ends == Span(0, 20, 40)
+    assert forecast_running(Runs("a", 15.0), history).ends == quartiles([5.0, 15.0])
+    assert forecast_running(Runs("a", 15.0, reported=100.0), history).ends == Span(75, 100, 150)
+    assert forecast_running(Runs("a", 40.0), history).ends == Span(0, 20, 40)
 
 
 def test_more_may_run_than_there_are_slots() -> None:
     history = {"a": [10.0] * 3}
     running = [Runs("a", 9.0), Runs("a", 5.0), Runs("a", 2.0)]
-    assert forecast.of_waiting("a", Line(slots=1, running=running), history).starts == Span(8, 8, 8)
+    assert forecast.forecast_waiting("a", Line(slots=1, running=running), history).starts == Span(
+        8, 8, 8
+    )
 
 
 def test_one_task_of_another_kind_tells_nothing() -> None:
     """A task of 16 ms says nothing of those that take a minute."""
     history = {"true": [0.016]}
     behind = Line(slots=1, running=[Runs("sleep", 7.0)])
-    assert of_waiting("sleep", behind, history) == Forecast()
-    assert of_running(Runs("sleep", 7.0), history) == Forecast()
-    assert of_waiting("true", Line(slots=1, ahead=["sleep"]), history).starts is None
+    assert forecast_waiting("sleep", behind, history) == Forecast()
+    assert forecast_running(Runs("sleep", 7.0), history) == Forecast()
+    assert forecast_waiting("true", Line(slots=1, ahead=["sleep"]), history).starts is None
 
 
 def test_a_free_slot_needs_no_history() -> None:
-    found = of_waiting("a", Line(slots=2, running=[Runs("a", 7.0)]), {})
+    found = forecast_waiting("a", Line(slots=2, running=[Runs("a", 7.0)]), {})
     assert (levels(found.starts), found.ends) == ((0.0, 0.0, 0.0), None)
 
 
 def test_few_of_its_kind_give_a_wide_range() -> None:
-    found = of_waiting("a", Line(slots=1), {"a": [10.0]})
+    found = forecast_waiting("a", Line(slots=1), {"a": [10.0]})
     assert levels(found.ends) == (5.0, 10.0, 20.0)
     assert found.samples == 1
-    found = of_waiting("a", Line(slots=1), {"a": [10.0, 30.0]})
+    found = forecast_waiting("a", Line(slots=1), {"a": [10.0, 30.0]})
     assert levels(found.ends) == (5.0, 20.0, 60.0)
-    assert levels(of_running(Runs("a", 4.0), {"a": [10.0]}).ends) == (1.0, 6.0, 16.0)
-    assert of_running(Runs("a", 11.0), {"a": [10.0]}).ends is None
+    assert levels(forecast_running(Runs("a", 4.0), {"a": [10.0]}).ends) == (1.0, 6.0, 16.0)
+    assert forecast_running(Runs("a", 11.0), {"a": [10.0]}).ends is None
 
 
 def test_many_of_the_queue_stand_in_for_its_kind() -> None:
     history = {"b": [10.0] * 5, "c": [10.0] * 5}
-    assert levels(of_waiting("a", Line(slots=1, ahead=["a"]), history).ends) == (20.0, 20.0, 20.0)
+    assert levels(forecast_waiting("a", Line(slots=1, ahead=["a"]), history).ends) == (
+        20.0,
+        20.0,
+        20.0,
+    )
     fewer = {"b": [10.0] * 5, "c": [10.0] * 4}
-    assert of_waiting("a", Line(slots=1, ahead=["a"]), fewer) == Forecast()
+    assert forecast_waiting("a", Line(slots=1, ahead=["a"]), fewer) == Forecast()

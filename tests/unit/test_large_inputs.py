@@ -18,7 +18,7 @@ from stayer.core.errors import BadInput, TooLarge
 from stayer.core.flows import model
 from stayer.core.flows.json import parse_flow
 from stayer.core.flows.model import NewFlow
-from stayer.core.flows.plan import PartPlan, filled, lay_out
+from stayer.core.flows.plan import PartPlan, fill_command, lay_out
 from stayer.core.model import NewTask
 from stayer.core.submit.json import parse_submission
 from stayer.worker.run_directory import Run
@@ -231,7 +231,7 @@ def test_the_python_door_is_as_narrow() -> None:
         with pytest.raises(TooLarge, match=said):
             lay_out("f", plans)
     with pytest.raises(TooLarge, match="at most 64,000 fit"):
-        filled(["echo", "{}" * 15_000], MEGABYTE)
+        fill_command(["echo", "{}" * 15_000], MEGABYTE)
 
 
 def test_defaults_are_read_once() -> None:

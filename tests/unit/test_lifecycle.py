@@ -15,18 +15,16 @@ from stayer.core.insight.fingerprint import fingerprint
 from stayer.core.lifecycle import (
     TABLE,
     Ask,
-    Await,
     Cancel,
     Done,
     Due,
     Expire,
     Fail,
     FaultyEnding,
-    Forsake,
     Happening,
     Hold,
     Interrupt,
-    Lose,
+    Note,
     Ready,
     Release,
     Reserve,
@@ -35,10 +33,12 @@ from stayer.core.lifecycle import (
     Snooze,
     Start,
     Stop,
-    Tell,
+    UpstreamFailed,
+    WaitAgain,
+    WorkerLost,
     acknowledge,
     decide,
-    raised,
+    read_exception,
 )
 from stayer.core.model import (
     FINISHED,
@@ -56,27 +56,27 @@ from stayer.core.model import (
 BOOM = Fault("Boom", "it broke", exit_code=1)
 HAPPENINGS: tuple[Happening, ...] = (
     Ready(),
-    Forsake("b, which is failed"),
+    UpstreamFailed("b, which is failed"),
     Due(),
     Reserve(),
     Start(pid=7),
     Done({"n": 1}),
     Fail(BOOM),
     Interrupt("drained"),
-    Lose("worker w lost"),
+    WorkerLost("worker w lost"),
     Snooze(60.0),
     Stop(),
     Expire(),
     Cancel(),
     Ask("pause"),
-    Tell("adopted", "by another"),
+    Note("adopted", "by another"),
     Set(priority=1),
     Retry(),
-    Await(("b",)),
+    WaitAgain(("b",)),
     Hold(),
     Release(),
 )
-OUTCOMES = (Fail(BOOM), Interrupt(), Lose(), Snooze(1.0), Stop())
+OUTCOMES = (Fail(BOOM), Interrupt(), WorkerLost(), Snooze(1.0), Stop())
 CANCEL = Order(3, "cancel")
 
 
@@ -256,7 +256,7 @@ def test_a_cancelled_task_that_broke_keeps_its_error():
 
 
 def test_a_cancelled_task_on_a_lost_node_is_marked_unproven():
-    error = becomes(decide(a_task("started", orders=(CANCEL,)), Lose()), "error")
+    error = becomes(decide(a_task("started", orders=(CANCEL,)), WorkerLost()), "error")
     assert isinstance(error, Fault)
     assert error.type == "Unproven"
     assert error.message.startswith("node lost")
@@ -313,7 +313,7 @@ def test_an_interruption_is_free_of_charge_however_many():
     }
 
 
-@pytest.mark.parametrize("happening", [Interrupt("drained"), Lose("gone")])
+@pytest.mark.parametrize("happening", [Interrupt("drained"), WorkerLost("gone")])
 @pytest.mark.parametrize(
     ("paused", "asked", "held"),
     [
@@ -340,7 +340,7 @@ def test_an_attempt_that_never_began_leaves_the_count_of_losses():
 
 
 def test_a_lost_task_is_returned_and_its_late_result_still_welcome():
-    assert what_changes(decide(a_task("started", losses=1), Lose("worker w lost"))) == {
+    assert what_changes(decide(a_task("started", losses=1), WorkerLost("worker w lost"))) == {
         "to": "pending",
         "ending": "lost",
         "said": ("pending", "lost: worker w lost"),
@@ -356,18 +356,18 @@ def test_nothing_but_a_loss_marks_a_task_as_returned():
     for happening in HAPPENINGS:
         for state in STATES:
             allowed = (state, type(happening)) in TABLE and not isinstance(happening, Reserve)
-            if allowed and not isinstance(happening, Lose):
+            if allowed and not isinstance(happening, WorkerLost):
                 assert becomes(decide(a_task(state), happening), "returned_from") is None
 
 
 def test_a_loss_before_the_start_is_not_counted():
-    change = decide(a_task("reserved", losses=2), Lose())
+    change = decide(a_task("reserved", losses=2), WorkerLost())
     assert (change.to, becomes(change, "losses")) == ("pending", 2)
     assert becomes(change, "returned_from") == "w 2"
 
 
 def test_a_task_lost_too_often_is_set_aside():
-    change = decide(a_task("started", losses=2), Lose("worker w lost"))
+    change = decide(a_task("started", losses=2), WorkerLost("worker w lost"))
     assert (change.to, becomes(change, "ending")) == ("failed", "lost")
     assert (becomes(change, "losses"), becomes(change, "returned_from")) == (3, None)
     error = becomes(change, "error")
@@ -376,8 +376,10 @@ def test_a_task_lost_too_often_is_set_aside():
 
 
 def test_the_budget_of_losses_is_the_policy_s():
-    assert decide(a_task("started", losses=5, policy=Policy(losses=7)), Lose()).to == "pending"
-    assert decide(a_task("started", losses=6, policy=Policy(losses=7)), Lose()).to == "failed"
+    assert (
+        decide(a_task("started", losses=5, policy=Policy(losses=7)), WorkerLost()).to == "pending"
+    )
+    assert decide(a_task("started", losses=6, policy=Policy(losses=7)), WorkerLost()).to == "failed"
 
 
 @while_running
@@ -422,7 +424,7 @@ def test_a_running_task_is_asked_to_be_cancelled(state, grace, arguments, note):
 
 @while_running
 def test_what_is_told_changes_nothing(state):
-    change = decide(a_task(state), Tell("thawed", "stood still for 3 s"))
+    change = decide(a_task(state), Note("thawed", "stood still for 3 s"))
     assert what_changes(change) == {"to": state, "said": ("thawed", "stood still for 3 s")}
 
 
@@ -503,7 +505,7 @@ def test_losses_in_a_row_are_broken_by_any_other_ending():
 
 def test_a_task_that_was_merely_reserved_is_never_set_aside():
     task = a_task("reserved", losses=5, policy=Policy(losses=0))
-    assert decide(task, Lose()).to == "pending"
+    assert decide(task, WorkerLost()).to == "pending"
 
 
 def test_a_snoozed_task_takes_no_old_orders_with_it():
@@ -518,7 +520,7 @@ def test_a_task_with_an_eta_waits_for_it_after_all_else_is_there():
 
 @pytest.mark.parametrize("last", [False, True])
 def test_a_forsaken_task_is_cancelled_unless_it_says_otherwise(last):
-    change = decide(a_task("waiting"), Forsake("b, which is failed", last=last))
+    change = decide(a_task("waiting"), UpstreamFailed("b, which is failed", last=last))
     assert (change.to, becomes(change, "ending")) == ("cancelled", "cancelled")
     assert becomes(change, "error") == Fault("Forsaken", "it was to run after b, which is failed")
 
@@ -527,9 +529,9 @@ def test_a_forsaken_task_is_cancelled_unless_it_says_otherwise(last):
 @pytest.mark.parametrize(("when_failed", "held"), [("run", UNSET), ("hold", True)])
 def test_a_forsaken_task_runs_or_is_held_if_it_says_so(when_failed, held, eta):
     task = a_task("waiting", eta=eta, policy=Policy(when_failed=when_failed))
-    waits_on = decide(task, Forsake("b, which is failed"))
+    waits_on = decide(task, UpstreamFailed("b, which is failed"))
     assert (waits_on.to, becomes(waits_on, "held")) == ("waiting", held)
-    ready = decide(task, Forsake("b, which is failed", last=True))
+    ready = decide(task, UpstreamFailed("b, which is failed", last=True))
     assert ready.to == ("pending" if eta is None else "scheduled")
     assert becomes(ready, "held") == held
 
@@ -541,7 +543,7 @@ def test_a_retried_task_waits_for_what_is_named():
 
 
 def test_a_held_task_that_waits_once_more_is_released():
-    change = decide(a_task("pending", held=True), Await(("b",)))
+    change = decide(a_task("pending", held=True), WaitAgain(("b",)))
     assert (change.to, change.effect.waits) == ("waiting", ("b",))
     assert becomes(change, "held") is False
 
@@ -550,12 +552,12 @@ def test_a_held_task_that_waits_once_more_is_released():
 def test_a_wait_that_is_no_time_is_not_believed(said: Any) -> None:
     """Thread tasks and listeners say it in Python, where anything may be said."""
     fault = Fault("Snooze")
-    assert raised(errors.Snooze(said), fault) == Fail(fault)
-    assert raised(errors.Retry(after=said), fault) == Fail(fault)
+    assert read_exception(errors.Snooze(said), fault) == Fail(fault)
+    assert read_exception(errors.Retry(after=said), fault) == Fail(fault)
 
 
 def test_a_wait_that_is_one_is() -> None:
     fault = Fault("Retry")
-    assert raised(errors.Snooze(5), fault) == Snooze(5.0)
-    assert raised(errors.Snooze(-5.0), fault) == Snooze(0.0)
-    assert raised(errors.Retry(after=0.5), fault) == Fail(fault, after=0.5)
+    assert read_exception(errors.Snooze(5), fault) == Snooze(5.0)
+    assert read_exception(errors.Snooze(-5.0), fault) == Snooze(0.0)
+    assert read_exception(errors.Retry(after=0.5), fault) == Fail(fault, after=0.5)

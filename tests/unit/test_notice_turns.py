@@ -43,10 +43,10 @@ def test_the_lanes_tell_the_line_in_order_and_end() -> None:
     turns = Turns(8)
     lane, _, *_ = admitted(turns, *map(notice, range(5)))
     assert isinstance(lane, Lane)
-    order = [turns.following(lane) for _ in range(5)]
+    order = [turns.take_next(lane) for _ in range(5)]
     assert [each.notice.id for each in order if each] == ["0", "1", "2", "3", "4"]
-    assert turns.following(lane) is None
-    assert turns.following(lane) is None
+    assert turns.take_next(lane) is None
+    assert turns.take_next(lane) is None
     # Both have ended, so there is room again
     assert admitted(turns, *map(notice, range(2))) == [lane, lane]
 
@@ -81,7 +81,7 @@ def test_nothing_is_kept_of_who_waits_for_nothing() -> None:
     for number in range(100):
         lane = turns.admit(notice(number, f"{number}.example", str(number)), 0.0)
         if isinstance(lane, Lane):
-            while turns.following(lane):
+            while turns.take_next(lane):
                 pass
     turns.forget_idle(1000.0)
     assert not turns._hosts

@@ -13,12 +13,12 @@ from stayer.core.notify import notices
 from stayer.core.notify.hooks import key, parse_secrets, read_hook
 from stayer.core.notify.notices import (
     Notice,
-    bounded,
+    list_targets,
     meaning,
+    notice_record_of,
     parse,
     parse_all,
     sentence,
-    told,
     wait,
 )
 from stayer.core.submit import checks
@@ -88,18 +88,18 @@ def test_there_is_a_list_of_them_of_some_length() -> None:
 def test_a_submission_says_them_and_is_written_back() -> None:
     new = checks.new_task(queue="q", notify=["mail", "failed:chat"])
     assert new.notify == ("ended:mail", "failed:chat")
-    assert checks.written(new)["notify"] == ["ended:mail", "failed:chat"]
+    assert checks.submission_json(new)["notify"] == ["ended:mail", "failed:chat"]
 
 
 def test_only_what_is_asked_for_is_told() -> None:
     hooks = ("ended:a", "failed:b", "oom:c", "complete:d", "started,retrying:e")
-    assert told(hooks, meaning("started", "failed", "oom")) == ["a", "b", "c"]
-    assert told(hooks, meaning("started", "complete", "done")) == ["a", "d"]
-    assert told(hooks, meaning("started", "pending", "error")) == ["e"]
-    assert told(hooks, meaning("reserved", "started", None)) == ["e"]
-    assert told(hooks, meaning("started", "pending", "interrupted")) == []
-    assert told(hooks, meaning("started", "scheduled", "snoozed")) == []
-    assert told(hooks, meaning("started", "started", None)) == []
+    assert list_targets(hooks, meaning("started", "failed", "oom")) == ["a", "b", "c"]
+    assert list_targets(hooks, meaning("started", "complete", "done")) == ["a", "d"]
+    assert list_targets(hooks, meaning("started", "pending", "error")) == ["e"]
+    assert list_targets(hooks, meaning("reserved", "started", None)) == ["e"]
+    assert list_targets(hooks, meaning("started", "pending", "interrupted")) == []
+    assert list_targets(hooks, meaning("started", "scheduled", "snoozed")) == []
+    assert list_targets(hooks, meaning("started", "started", None)) == []
 
 
 def test_waits_grow_up_to_a_limit_and_are_spread() -> None:
@@ -121,7 +121,14 @@ def test_a_line_for_people_says_what_matters() -> None:
         attempt=3,
     )
     notice = Notice(
-        id="n", task="t", queue="q", event="failed", to="x", attempt=3, at=0.0, record=bounded(task)
+        id="n",
+        task="t",
+        queue="q",
+        event="failed",
+        to="x",
+        attempt=3,
+        at=0.0,
+        record=notice_record_of(task),
     )
     said = sentence(notice)
     assert said.startswith("t (make all) failed: ValueError: no no")
@@ -131,7 +138,7 @@ def test_a_line_for_people_says_what_matters() -> None:
 
 def test_a_traceback_keeps_its_end() -> None:
     fault = Fault("E", "m", traceback="x" * 50_000 + "the end")
-    error = bounded(Task(id="t", queue="q", error=fault))["error"]
+    error = notice_record_of(Task(id="t", queue="q", error=fault))["error"]
     assert isinstance(error, dict)
     assert str(error["traceback"]).endswith("the end")
     assert len(str(error)) < 5_000

@@ -6,7 +6,7 @@ import pytest
 
 from stayer.core.errors import BadInput
 from stayer.core.model import Rate
-from stayer.core.ordering.rate_limit import Bucket, parse, written
+from stayer.core.ordering.rate_limit import Bucket, format_rate, parse
 
 RATE = Rate(6, 60.0)
 
@@ -49,7 +49,7 @@ def test_whoever_sleeps_until_the_next_start_finds_it() -> None:
 
 @pytest.mark.parametrize("text", ["1/1h", "100/1m", "5/10s", "7/1d", "3/0.5s"])
 def test_a_rate_is_read_as_it_is_written(text: str) -> None:
-    assert written(parse(text)) == text
+    assert format_rate(parse(text)) == text
 
 
 @pytest.mark.parametrize("text", ["0/1h", "1", "x/1h", "1/", "1/0s", "1/400d", "2147483648/1h"])

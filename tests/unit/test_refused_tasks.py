@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stayer.core.model import Task
-from stayer.core.refused_tasks import Refusals, listed
+from stayer.core.refused_tasks import Refusals, list_some
 
 
 def of(id: str) -> Task:
@@ -30,7 +30,7 @@ def test_of_very_many_none_is_told_of_again_or_comes_back_soon() -> None:
 
 
 def test_what_somebody_wrote_is_shown_in_a_line() -> None:
-    assert listed(["A", "B"]) == "A, B"
-    assert listed(["A\nB"]) == r"'A\nB'"
-    assert listed(list("ABCDEFG")) == "A, B, C, D, E and 2 more"
-    assert len(listed(["x" * 10_000])) < 300
+    assert list_some(["A", "B"]) == "A, B"
+    assert list_some(["A\nB"]) == r"'A\nB'"
+    assert list_some(list("ABCDEFG")) == "A, B, C, D, E and 2 more"
+    assert len(list_some(["x" * 10_000])) < 300

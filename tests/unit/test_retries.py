@@ -14,7 +14,7 @@ from stayer.core.errors import BadInput
 from stayer.core.lifecycle import Fail, decide
 from stayer.core.model import Fault, Policy, Task
 from stayer.core.submit.checks import new_task
-from stayer.core.submit.policy import checked as policy_of
+from stayer.core.submit.policy import check_policy
 
 BOOM = Fault("jobs.Boom", "it broke")
 
@@ -134,7 +134,7 @@ def test_without_a_ladder_nothing_grows() -> None:
 )
 def test_a_ladder_that_makes_no_sense(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        policy_of(**asked)
+        check_policy(**asked)
 
 
 @pytest.mark.parametrize("name", ["time_limit", "silence_limit", "memory_limit"])

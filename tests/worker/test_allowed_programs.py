@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stayer.core.errors import BadConfig
-from stayer.worker.allowed_programs import NotAllowed, allowed, look_up
+from stayer.worker.allowed_programs import NotAllowed, look_up, resolve_program
 from stayer.worker.handlers import configure
 
 
@@ -37,7 +37,7 @@ def found(here: Path, word: str, *patterns: str, folder: str = "home") -> str:
     """What is executed, below `here`."""
     full = [str(here / each) if "/" in each else each for each in patterns]
     word = word.replace("HERE", str(here))
-    path, _ = allowed(word, full, f"{here}/tools:/usr/bin", str(here / folder))
+    path, _ = resolve_program(word, full, f"{here}/tools:/usr/bin", str(here / folder))
     return os.path.relpath(path, here)
 
 
@@ -111,9 +111,12 @@ def test_what_is_allowed_but_not_there_is_not_found(here: Path) -> None:
 
 
 def test_the_name_of_a_program_stays_and_its_path_becomes_the_real_one(here: Path) -> None:
-    assert allowed("cut", ["cut"], str(here / "tools"), "/") == (str(here / "tools/cut"), "cut")
+    assert resolve_program("cut", ["cut"], str(here / "tools"), "/") == (
+        str(here / "tools/cut"),
+        "cut",
+    )
     linked = str(here / "home/folder/cut")
-    assert allowed(linked, [f"{here}/tools/*"], "", "/") == (str(here / "tools/cut"),) * 2
+    assert resolve_program(linked, [f"{here}/tools/*"], "", "/") == (str(here / "tools/cut"),) * 2
 
 
 def test_a_path_with_folders_that_are_not_absolute_is_not_that_of_the_task(

@@ -34,12 +34,12 @@ from stayer.worker import attempts as module
 from stayer.worker.attempt import HeldAttempt
 from stayer.worker.attempts import HeldAttempts
 from stayer.worker.keeper_orders import carry_out
-from stayer.worker.orphans import is_over, speak_for_keeper
+from stayer.worker.orphans import declare_end_for_keeper, is_over
 from stayer.worker.reconcile import reconcile
 from stayer.worker.state_directory import StateDirectory
 from stayer.worker.threads import protocol
 from stayer.worker.threads.main import LOST_LEASE
-from stayer.worker.threads.process import PoolProcess, excuse, why_it_ended
+from stayer.worker.threads.process import PoolProcess, explain_end, write_excuse
 from stayer.worker.threads.worker import ThreadOptions, ThreadsWorker
 from stayer.worker.wakeup import Bell
 from tests.contract.builders import PATIENCE
@@ -103,7 +103,7 @@ def test_an_order_that_was_passed_on_is_not_passed_on_by_the_next_worker(hands: 
     assert carry_out(held, orders[:1]) == 1
     heir = HeldAttempt(held.task, hands.state.run_for(held.task))
     assert carry_out(heir, orders) == 2
-    assert heir.run.asked["signals"] == [[1, "SIGHUP"], [2, "SIGHUP"]]
+    assert heir.run.keeper_orders["signals"] == [[1, "SIGHUP"], [2, "SIGHUP"]]
 
 
 def test_that_one_goes_on_is_said_when_it_does_with_the_time_that_it_stood_still(
@@ -115,14 +115,14 @@ def test_that_one_goes_on_is_said_when_it_does_with_the_time_that_it_stood_still
     said = {**NOBODY, "fenced_since": 1000.0, "fenced_until": 0.0}
     running.write_text(json.dumps({**said, "stopped": ["fenced"]}))
     reconcile(hands.store, hands.state, hands.holdings)
-    held.tell_of_standstill()
-    assert (list(held.to_tell), caplog.text) == ([], "")
+    held.note_freeze()
+    assert (list(held.unsent_notes), caplog.text) == ([], "")
     later = {**said, "fenced_until": 1012.9, "stopped": []}
     running.with_name("running.new").write_text(json.dumps(later))
     running.with_name("running.new").replace(running)
-    held.tell_of_standstill()
-    held.tell_of_standstill()
-    assert [tell.note for tell in held.to_tell] == ["stood still for 12.9s without a lease"]
+    held.note_freeze()
+    held.note_freeze()
+    assert [tell.note for tell in held.unsent_notes] == ["stood still for 12.9s without a lease"]
     assert caplog.text.count("task a goes on") == 1
 
 
@@ -142,42 +142,42 @@ def test_a_go_ahead_is_of_the_moment_before_the_store_was_asked(
     monkeypatch.setattr(hands.store, "holdings", slow)
     before = moment()
     reconcile(hands.store, hands.state, hands.holdings)
-    assert before <= held.run.asked["thaw"] < answered[0]
+    assert before <= held.run.keeper_orders["thaw"] < answered[0]
 
 
 def test_only_what_is_still_ours_may_go_on(hands: Hands) -> None:
     ours, taken = hands.take("ours", "fenced"), hands.take("taken", "fenced")
     hands.store.commit([decide(taken.task, Interrupt("somebody took it"))])
     reconcile(hands.store, hands.state, hands.holdings)
-    assert "thaw" in ours.run.asked
-    assert "stop" not in ours.run.asked
-    assert "thaw" not in taken.run.asked
-    assert taken.run.asked["stop"] == {"why": "fence", "grace": 0.0}
+    assert "thaw" in ours.run.keeper_orders
+    assert "stop" not in ours.run.keeper_orders
+    assert "thaw" not in taken.run.keeper_orders
+    assert taken.run.keeper_orders["stop"] == {"why": "fence", "grace": 0.0}
 
 
 def test_what_stands_still_on_demand_is_not_let_go(hands: Hands) -> None:
     paused = hands.take("a", "paused")
     reconcile(hands.store, hands.state, hands.holdings)
-    assert paused.run.asked == {}
+    assert paused.run.keeper_orders == {}
 
 
 def test_nothing_is_taken_while_something_that_was_lost_may_still_move(
     hands: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = hands.take("a")
-    assert not hands.holdings.still_dying()
+    assert not hands.holdings.has_dying()
     hands.store.commit([decide(held.task, Interrupt("somebody took it"))])
     reconcile(hands.store, hands.state, hands.holdings)
-    assert hands.holdings.still_dying()
-    held.run.declare_ended({"stop": {"why": "fence"}})
-    assert not hands.holdings.still_dying()
+    assert hands.holdings.has_dying()
+    held.run.declare_end({"stop": {"why": "fence"}})
+    assert not hands.holdings.has_dying()
 
     hung = hands.take("b")
     hands.holdings.give_up()
-    assert hands.holdings.still_dying()
+    assert hands.holdings.has_dying()
     # What hangs in the kernel must not keep the worker from working for ever.
     monkeypatch.setattr(module, "_DEATH_TIMEOUT_S", 0.0)
-    assert not hands.holdings.still_dying()
+    assert not hands.holdings.has_dying()
     assert not hung.run.has_ended()
 
 
@@ -196,14 +196,14 @@ def test_a_keeper_that_died_before_it_said_anything_is_spoken_for(
     held = hands.take("a")
     (held.run.folder / "running").unlink()
     monkeypatch.setattr(held_module, "_KEEPER_TIMEOUT_S", -1.0)
-    speak_for_keeper(held)
+    declare_end_for_keeper(held)
     assert not held.run.has_ended()  # nobody has begun it
     (held.run.folder / "exit.tmp").touch()
     with open(held.run.folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        speak_for_keeper(held)
+        declare_end_for_keeper(held)
         assert not held.run.has_ended()
-    speak_for_keeper(held)
+    declare_end_for_keeper(held)
     assert held.run.has_ended()
 
 
@@ -224,7 +224,7 @@ def test_whoever_takes_leave_hands_back_only_what_is_over(hands: Hands) -> None:
         assert not leave()
     assert hands.task(held).state == "started"
     assert [worker.id for worker in hands.store.workers()] == [me.id]
-    held.run.declare_ended({"exit_code": 0})
+    held.run.declare_end({"exit_code": 0})
     assert not leave()
     assert hands.task(held).state == "started"
     (held.run.folder / "exit").unlink()
@@ -238,7 +238,7 @@ def test_a_cancel_without_a_grace_leaves_it_to_the_keeper(hands: Hands) -> None:
     [asked] = hands.store.commit([decide(held.task, Cancel())])
     assert asked is not None
     carry_out(held, asked.orders)
-    assert held.run.asked["stop"] == {"why": "cancel", "grace": None}
+    assert held.run.keeper_orders["stop"] == {"why": "cancel", "grace": None}
 
 
 def test_handing_back_what_a_pool_held_looks_again_when_somebody_was_faster(hands: Hands) -> None:
@@ -269,7 +269,7 @@ def test_a_lease_that_is_good_in_some_queues_is_not_one_for_threads_of_others(
     """Until the pool has said that it runs nothing of them; a late answer to an older question
     does not count."""
     said: list[protocol.Confine] = []
-    monkeypatch.setattr(PoolProcess, "say", lambda _, message: said.append(message))
+    monkeypatch.setattr(PoolProcess, "send", lambda _, message: said.append(message))
     options = ThreadOptions(
         store=hands.store.url, app="none", names=(), threads=1, queues=("a", "b")
     )
@@ -389,7 +389,7 @@ class Burials:
             on_beat=lambda until, answer: self.good_until.append(until),
             last_number=1,
         )
-        self.heart._last_inquest = -math.inf  # it is time for one
+        self.heart._buried_at = -math.inf  # it is time for one
 
     def _bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
         self.seen.append(silent)
@@ -421,7 +421,7 @@ def test_beats_go_on_while_the_dead_are_buried(burials: Burials) -> None:
     heart.beat_now()
     assert burials.begun.wait(PATIENCE)
     heart.beat_now()
-    heart._last_inquest = -math.inf
+    heart._buried_at = -math.inf
     heart.beat_now()
     assert good_until == sorted(set(good_until))
     assert (len(good_until), burials.seen) == (3, [{}]), "one burial at a time"
@@ -481,6 +481,6 @@ def test_a_pool_whose_lease_was_refused_blames_no_task(
 
 
 def test_a_full_disk_keeps_nobody_from_leaving(hands: Hands) -> None:
-    excuse(hands.state.path / "gone", "its worker stopped")
-    excuse(hands.state.path, "its worker stopped")
-    assert why_it_ended(hands.state.path) == ("its worker stopped", False)
+    write_excuse(hands.state.path / "gone", "its worker stopped")
+    write_excuse(hands.state.path, "its worker stopped")
+    assert explain_end(hands.state.path) == ("its worker stopped", False)

@@ -31,7 +31,7 @@ def size(reports: list[Report]) -> int:
 
 def beat(hands: Hands) -> list[Report]:
     reports = hands.holdings.gather()
-    hands.holdings.delivered()
+    hands.holdings.mark_delivered()
     assert size(reports) <= BEAT_LIMIT_BYTES
     return reports
 
@@ -75,18 +75,18 @@ def test_what_has_ended_goes_first(hands: Hands) -> None:
     runs, ended = hands.take("a"), hands.take("b")
     for held in (runs, ended):
         write(held, "checkpoint", LARGE)
-    ended.run.declare_ended({"exit_code": 0, "stop": None})
+    ended.run.declare_end({"exit_code": 0, "stop": None})
     [report] = [report for report in beat(hands) if report.checkpoint is not None]
     assert report.id == "b"
-    assert ended.left() == 0
-    assert runs.left() == LARGE
+    assert ended.count_unsent_bytes() == 0
+    assert runs.count_unsent_bytes() == LARGE
 
 
 def test_many_long_logs_arrive_whole(hands: Hands, tmp_path: Path) -> None:
     tasks = [hands.take(f"task-{number}") for number in range(20)]
     for held in tasks:
         write(held, "log", 1_500_000)
-    while any(held.left() for held in tasks):
+    while any(held.count_unsent_bytes() for held in tasks):
         assert size(beat(hands)) > 0
 
 
@@ -101,7 +101,7 @@ def test_what_did_not_arrive_is_told_again(hands: Hands) -> None:
     assert told.checkpoint == b"state"
     assert b"".join(piece.data for piece in told.log) == b"a line\n"
     assert told.progress is not None
-    hands.holdings.delivered()
+    hands.holdings.mark_delivered()
     assert hands.holdings.gather() == []
 
 

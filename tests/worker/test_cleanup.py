@@ -17,7 +17,11 @@ from stayer.service.control import tasks as control
 from stayer.stores import open_store
 from stayer.worker.attempts import HeldAttempts
 from stayer.worker.cleanup import clear_leftovers
-from stayer.worker.refused_results import REFUSED_RESULT_KEPT_S, forget_refused, refused_results
+from stayer.worker.refused_results import (
+    REFUSED_RESULT_KEPT_S,
+    find_refused_results,
+    remove_outdated,
+)
 from stayer.worker.run_directory import Run
 from stayer.worker.state_directory import StateDirectory
 from stayer.worker.wakeup import Bell
@@ -130,8 +134,8 @@ def test_a_refused_result_goes_with_its_task_or_with_time(fleet: Fleet) -> None:
         assert task.error is not None
         assert task.error.type == "ResultTooLarge"
     state = fleet.folder / "one"
-    until(lambda: len(refused_results(state)) == 3, "for the run directories to be stripped")
-    by_task = {str(each.task): each.path for each in refused_results(state)}
+    until(lambda: len(find_refused_results(state)) == 3, "for the run directories to be stripped")
+    by_task = {str(each.task): each.path for each in find_refused_results(state)}
     assert sorted(by_task) == ["kept", "old", "purged"]
     assert all(str(path) in repr(fleet.get(id)) for id, path in by_task.items())
     settings = fleet.folder / "stayer.toml"
@@ -144,8 +148,8 @@ def test_a_refused_result_goes_with_its_task_or_with_time(fleet: Fleet) -> None:
     control.delete(fleet.store, "purged")
     then = by_task["old"].stat().st_mtime - REFUSED_RESULT_KEPT_S
     os.utime(by_task["old"], (then, then))
-    forget_refused(fleet.store, state)
-    assert [each.task for each in refused_results(state)] == ["kept"]
+    remove_outdated(fleet.store, state)
+    assert [each.task for each in find_refused_results(state)] == ["kept"]
     assert [path.name for path in (state / "run").iterdir()] == ["kept.1"]
 
 
@@ -159,6 +163,6 @@ def test_a_refused_result_goes_when_a_later_attempt_completes(fleet: Fleet) -> N
     fleet.store.submit([new])
     assert fleet.until_ended("a" * 150).state == "complete"
     state = fleet.folder / "one"
-    until(lambda: [each.task for each in refused_results(state)] == ["a" * 150])
-    forget_refused(fleet.store, state)
-    assert refused_results(state) == []
+    until(lambda: [each.task for each in find_refused_results(state)] == ["a" * 150])
+    remove_outdated(fleet.store, state)
+    assert find_refused_results(state) == []

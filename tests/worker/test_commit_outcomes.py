@@ -56,7 +56,7 @@ def test_what_becomes_of_a_failure_is_not_decided_unseen(hands: Hands) -> None:
     assert started is not None
     run = hands.state.run_for(started)
     run.prepare(started, {"limits": {}}, None)
-    run.declare_ended({"exit_code": 1, "stop": None})
+    run.declare_end({"exit_code": 1, "stop": None})
     unseen = Task("a", "default", state="started", worker=hands.state.worker_id, attempt=1)
     held = HeldAttempt(unseen, run)
     held.known = False
@@ -72,7 +72,7 @@ def test_a_loss_is_counted_from_what_the_store_knows(hands: Hands) -> None:
     held.task = replace(held.task, losses=2)  # as they were when it was taken
     news = Report(id="a", attempt=1, progress=Progress(done=1.0))
     hands.store.beat(worker_like(hands), 2, "second", [news])
-    held.run.declare_ended({"keeper_died": 9, "stop": None})
+    held.run.declare_end({"keeper_died": 9, "stop": None})
     assert settle_outcomes(hands.store, [held]) == [held]
     [after] = hands.store.get(["a"])
     assert after is not None
@@ -87,7 +87,7 @@ def test_a_late_result_brings_the_checkpoint_that_no_beat_could(hands: Hands) ->
     lost = hands.store.bury("judge", {known.id: known.number})
     assert control.lose(hands.store, lost) == 1
     (held.run.task_folder / "checkpoint").write_bytes(b"the last of it")
-    held.run.declare_ended({"exit_code": 0, "signal": None, "stop": None})
+    held.run.declare_end({"exit_code": 0, "signal": None, "stop": None})
     assert settle_outcomes(hands.store, [held]) == [held]
     [after] = hands.store.get(["a"])
     saved = hands.store.checkpoint("a")
@@ -103,7 +103,7 @@ def test_a_clock_that_is_set_back_does_not_make_a_run_shorter(
     began = time.time()
     hands = Hands(tmp_path)
     held = hands.take("a")
-    held.run.declare_ended({"exit_code": 0, "signal": None, "stop": None, "took": 40.0})
+    held.run.declare_end({"exit_code": 0, "signal": None, "stop": None, "took": 40.0})
     monkeypatch.setattr("time.time", lambda: began - year)
     monkeypatch.setattr(hands.store._database, "clock", lambda: began - year)  # type: ignore[attr-defined]
     assert settle_outcomes(hands.store, [held]) == [held]
@@ -159,7 +159,7 @@ def test_an_end_that_is_told_twice_is_told_in_the_log_as_any_other(
     [task] = hands.store.reserve(hands.state.worker_id, ["default"], 1, EVERYTHING)
     run = hands.state.run_for(task)
     run.prepare(task, {"limits": {}}, None)
-    run.declare_ended({"exit_code": exit_code, "stop": None})
+    run.declare_end({"exit_code": exit_code, "stop": None})
     held = HeldAttempt(task, run)
     store: Any = Unheard(hands.store)
     with pytest.raises(StoreUnreachable):

@@ -24,7 +24,7 @@ def test_what_was_swapped_for_a_folder_meanwhile_is_not_kept(
     with open(part / "log", "wb") as log:
         os.truncate(log.fileno(), LOG_HEAD + LOG_TAIL + 1)
     (part / "other" / "inside").mkdir(parents=True)
-    seen = safe_files.Part.seen
+    seen = safe_files.Part.stat
 
     def seen_just_before(self: safe_files.Part, name: str) -> os.stat_result | None:
         found = seen(self, name)
@@ -33,7 +33,7 @@ def test_what_was_swapped_for_a_folder_meanwhile_is_not_kept(
             (part / "other").rename(part / "log")
         return found
 
-    monkeypatch.setattr(safe_files.Part, "seen", seen_just_before)
+    monkeypatch.setattr(safe_files.Part, "stat", seen_just_before)
     logs = KeptLogs(tmp_path)
     logs.keep(HeldAttempt(Task("a", "default", attempt=1), Run(tmp_path / "run" / "a.1")))
     assert (part / "log.old").exists()
@@ -47,6 +47,6 @@ def test_a_folder_among_them_does_not_stay(tmp_path: Path) -> None:
     (logs.folder / "gone.1.log" / "inside").mkdir(parents=True)
     (logs.folder / "gone.2.log").symlink_to("nowhere")
     (logs.folder / "gone.3.log").touch()
-    logs.forget_purged(store)
+    logs.remove_purged(store)
     assert not list(logs.folder.iterdir())
     store.close()

@@ -15,12 +15,12 @@ import pytest
 
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Done, Stop
-from stayer.core.model import EVERYTHING, Order, Orders, Task, Worker
+from stayer.core.model import EVERYTHING, Order, Orders, Task, Value, Worker
 from stayer.core.submit.checks import new_task
 from stayer.store import Store, Waiter
 from stayer.stores import open_store
 from stayer.worker.threads import protocol
-from stayer.worker.threads.call import ThreadApp
+from stayer.worker.threads.call import ThreadApp, call
 from stayer.worker.threads.context import ThreadContext
 from stayer.worker.threads.executor import Executor, Job
 from stayer.worker.threads.in_flight import InFlightFile
@@ -66,7 +66,7 @@ def test_a_pool_that_is_to_finish_and_has_nothing_does_not_lie_down(
     ours, theirs = protocol.pair()
     app = cast(ThreadApp, AnApp())
     pool = Pool(setup, store, app, InFlightFile(tmp_path / "begun", 2), ours)
-    pool.hear(protocol.Finish(stop=True))
+    pool.receive(protocol.Finish(stop=True))
     pool.run()
     ours.close()
     os.close(theirs)
@@ -121,10 +121,23 @@ def test_tasks_that_are_not_short_get_all_threads(store: Store, begun: Path) -> 
 
     def all_are_at_it() -> bool:
         crew.hands.begin()
-        return len(crew.hands.running) == 8 or not crew.ended.empty()
+        return len(crew.hands.running_jobs) == 8 or not crew.ended.empty()
 
     until(all_are_at_it)
     crew.check()
+
+
+@pytest.mark.parametrize(("returned", "result"), [(None, {"loss": 0.5}), (7, 7)])
+def test_what_a_function_returns_comes_after_the_result_it_set(
+    store: Store, returned: object, result: object
+) -> None:
+    class Setter:
+        def call(self, task: ThreadContext) -> object:
+            task.set_result({"loss": 0.5})
+            return returned
+
+    context = ThreadContext(Task("t", "q"), store, lambda *_: None)
+    assert call(cast(ThreadApp, Setter()), context) == Done(cast(Value, result))
 
 
 def test_a_pool_that_has_nothing_else_to_do_uses_all_threads(store: Store, begun: Path) -> None:
@@ -226,7 +239,7 @@ class Lap:
         return [task.state for task in self.store.get(["t1", "t2", "t3"]) if task is not None]
 
     def finish(self) -> None:
-        self.pool.hear(protocol.Finish(stop=False))
+        self.pool.receive(protocol.Finish(stop=False))
         self.pool.run()
         self.link.close()
         os.close(self._theirs)
@@ -263,8 +276,8 @@ def test_what_has_arrived_is_looked_at_while_the_store_is_at_the_next_turn(
 def test_an_order_for_what_has_just_arrived_is_obeyed(lap: Lap) -> None:
     lap.app.gate.clear()
     lap.pool._arrived = lap.tasks
-    lap.pool.hear(protocol.Ask(Orders("t3", 1, (Order(1, "cancel"),))))
-    lap.pool._hear_messages()
+    lap.pool.receive(protocol.Ask(Orders("t3", 1, (Order(1, "cancel"),))))
+    lap.pool._handle_messages()
     assert lap.pool._held["t3", 1].outcome == Stop()
     lap.app.gate.set()
 
@@ -282,14 +295,14 @@ def test_what_has_arrived_is_run_though_the_store_is_away(
     lap: Lap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> object:
-        lap.pool.hear(protocol.Finish(stop=False))
+        lap.pool.receive(protocol.Finish(stop=False))
         monkeypatch.undo()
         raise StoreUnreachable("away")
 
     monkeypatch.setattr(lap.store, "turn", away)
     monkeypatch.setattr("stayer.worker.threads.pool._STORE_BACKOFF_S", (0.0, 0.0))
     lap.pool._arrived = lap.tasks
-    lap.pool._stirred = True
+    lap.pool._has_changed = True
     lap.pool.run()
     assert set(lap.states()) <= {"complete", "pending"}
     assert len(lap.app.ran) == len(set(lap.app.ran)) == lap.states().count("complete") > 0
@@ -311,11 +324,11 @@ def test_a_pool_runs_nothing_of_queues_in_which_its_lease_is_not_good(
     lap.app.gate.clear()
     lap.pool._arrived = lap.tasks
     lap.pool._take_arrived()
-    until(lambda: len(lap.pool._hands.running) > 0)
-    lap.pool.hear(protocol.Confine(1, ()))
+    until(lambda: len(lap.pool._hands.running_jobs) > 0)
+    lap.pool.receive(protocol.Confine(1, ()))
     lap.pool._once()
     assert told == []  # one runs
-    begun = lap.pool._hands.running
+    begun = lap.pool._hands.running_jobs
     lap.app.gate.set()
     while not told:
         lap.pool._once()
@@ -325,7 +338,7 @@ def test_a_pool_runs_nothing_of_queues_in_which_its_lease_is_not_good(
         lap.pool._once()
     assert lap.states().count("pending") == 3 - len(begun)
 
-    lap.pool.hear(protocol.Confine(2, ("default",)))
+    lap.pool.receive(protocol.Confine(2, ("default",)))
     while lap.states() != ["complete"] * 3:
         lap.pool._once()
     assert told == [1, 2]

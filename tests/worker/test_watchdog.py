@@ -18,7 +18,7 @@ LONG = 100.0
 @pytest.mark.parametrize("has_lease", [True, False])
 def test_who_stands_still_for_want_of_a_lease_is_not_silent(has_lease: bool) -> None:
     pool = PoolProcess.__new__(PoolProcess)
-    pool._asked, pool._answered = 1, 0
+    pool._pings, pool._pongs = 1, 0
     pool._asked_at = pool._ready_at = awake() - LONG
     worker = SimpleNamespace(
         _heart=SimpleNamespace(is_current=lambda: has_lease),

@@ -11,7 +11,7 @@ import rich_click as click
 
 from stayer.cli.command import Decorated, Given
 from stayer.cli.confirm import confirm
-from stayer.cli.output import note, plural, print_json_array, print_lines, say
+from stayer.cli.output import note, plural, print_json_array, print_line, print_lines
 from stayer.cli.progress import progress
 from stayer.cli.selection import Selection, choose, filter_options, ids_argument
 from stayer.cli.tries import Tries
@@ -86,7 +86,7 @@ def act_on_tasks(given: Given, verb: TaskVerb, selection: Selection, manner: Man
         _print_summary(done, verb, len(chosen))
     else:
         for task in done:
-            say(f"{task.id} {verb.describe(task)}")
+            print_line(f"{task.id} {verb.describe(task)}")
     return tries.worst
 
 
@@ -97,7 +97,7 @@ def _print_summary(tasks: Iterator[Task], verb: TaskVerb, total: int) -> None:
             counts[verb.describe(task)] += 1
             advance(counts.total(), plural(counts.total()))
     for description, number in counts.items():
-        say(f"{plural(number)} {description}")
+        print_line(f"{plural(number)} {description}")
 
 
 def _act(

@@ -7,7 +7,7 @@ from typing import Any
 import rich_click as click
 
 from stayer.cli.command import Given, argument, command
-from stayer.cli.output import print_json, say
+from stayer.cli.output import print_json, print_line
 from stayer.cli.submit import submission_options, submit
 from stayer.core import codec
 
@@ -46,5 +46,5 @@ def add(
     if as_json:
         print_json({**codec.record(answer.task), "fresh": answer.fresh})
     else:
-        say(answer.task.id)
+        print_line(answer.task.id)
     return 0

@@ -16,7 +16,7 @@ from msgspec import structs
 from stayer.cli.command import Given
 from stayer.cli.output import note, on_screen, plural, print_json_array, print_lines, stdin
 from stayer.cli.progress import Advance, progress
-from stayer.cli.submit import READ_LIMIT, is_said, option_name, working_directory
+from stayer.cli.submit import READ_LIMIT, is_given, option_name, working_directory
 from stayer.core import codec, ids
 from stayer.core.errors import UNCHANGED, BadInput, Refused, StayerError, StoreError
 from stayer.core.fields import SUBMISSION
@@ -58,7 +58,7 @@ def add_lines(
     unfit = [
         option_name(SUBMISSION[name])
         for name, value in options.items()
-        if name not in _FOR_MANY and is_said(value)
+        if name not in _FOR_MANY and is_given(value)
     ]
     if words or unfit:
         what = unfit[0] if unfit else "a command"
@@ -145,7 +145,7 @@ def _submit(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[list
         while sent := _with_near_ids(list(islice(lines, CHUNK_TASKS))):
             chunk = [line.new for line in sent]
             control.refuse_overdue(store, chunk)
-            with tracing.submitting(chunk) as traced, naming_drawn_ids(store, traced):
+            with tracing.trace_submit(chunk) as traced, naming_drawn_ids(store, traced):
                 answers = store.submit(traced)
             deleted = sum(answer.purged for answer in answers)
             tally.accepted += len(chunk) - deleted
@@ -163,8 +163,8 @@ def _submit(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[list
             news = f"the first {plural(tally.accepted)} were accepted, the rest was not"
         else:
             news = "nothing was accepted"
-        said = str(error).replace(UNCHANGED, "") if tally.accepted else error
-        error.args = (f"{said} ({news})",)
+        message = str(error).replace(UNCHANGED, "") if tally.accepted else error
+        error.args = (f"{message} ({news})",)
         raise
 
 
@@ -189,8 +189,8 @@ def _save_lines(lines: Sequence[_Line]) -> str:
     """Write these lines with their ids to a file, for whoever wants to submit them again."""
     with tempfile.NamedTemporaryFile(prefix="stayer-add-", suffix=".jsonl", delete=False) as file:
         for line in lines:
-            said = msgspec.json.decode(line.text, type=dict[str, msgspec.Raw])
-            file.write(msgspec.json.encode({**said, "id": line.new.id}) + b"\n")
+            fields = msgspec.json.decode(line.text, type=dict[str, msgspec.Raw])
+            file.write(msgspec.json.encode({**fields, "id": line.new.id}) + b"\n")
     return file.name
 
 

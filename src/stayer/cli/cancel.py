@@ -10,7 +10,7 @@ from stayer.cli.command import Given, command
 from stayer.cli.common_options import grace_option
 from stayer.cli.output import note, plural
 from stayer.cli.selection import Selection
-from stayer.cli.silent_workers import silent_among
+from stayer.cli.silent_workers import find_silent
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import QUEUED, RUNNING, Task, Worker
 from stayer.service.control import flows as flow_control
@@ -62,7 +62,9 @@ class _CancelledDownstream:
         if self._before is None or not self._cancelled:
             return
         with suppress(StoreUnreachable):
-            number = flow_control.forsaken_since(self._store, self._before, self._cancelled)
+            number = flow_control.count_upstream_failed_since(
+                self._store, self._before, self._cancelled
+            )
             if number:
                 were = "was" if number == 1 else "were"
                 note(f"{plural(number)} that {were} to run after these {were} cancelled too")
@@ -91,4 +93,4 @@ class _Description:
     @cached_property
     def _silent(self) -> dict[str, Worker]:
         workers = {worker.id: worker for worker in known_workers(self._store)}
-        return {id: workers[id] for id in silent_among(list(workers.values()), self._store.now())}
+        return {id: workers[id] for id in find_silent(list(workers.values()), self._store.now())}

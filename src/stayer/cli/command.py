@@ -128,7 +128,7 @@ class Command(click.RichCommand):
         return rest
 
     def format_help(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
-        tell_version_of_click()
+        set_click_version()
         super().format_help(ctx, formatter)
 
 
@@ -142,7 +142,7 @@ class Group(click.RichGroup):
         self.params.extend(shared_options())
 
     def format_help(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
-        tell_version_of_click()
+        set_click_version()
         super().format_help(ctx, formatter)
 
 
@@ -202,7 +202,7 @@ def shared_options() -> list[click.Parameter]:
     ]
 
 
-def given(context: click.Context) -> Given:
+def get_given(context: click.Context) -> Given:
     """Return what the user gave so far; the first call makes it."""
     found = context.ensure_object(Given)
     root = context.find_root()
@@ -213,21 +213,21 @@ def given(context: click.Context) -> Given:
 
 def _keep_store(context: click.Context, _: click.Parameter, value: str | None) -> None:
     if value is not None:
-        given(context).store_url = value
+        get_given(context).store_url = value
 
 
 def _keep_config(context: click.Context, _: click.Parameter, value: str | None) -> None:
     if value is not None:
-        given(context).config_file = value
+        get_given(context).config_file = value
 
 
 def _keep_colourless(context: click.Context, _: click.Parameter, value: bool) -> None:
-    given(context)
+    get_given(context)
     if value:
         os.environ["NO_COLOR"] = "1"  # heeded by rich, also where the help is printed
 
 
-def tell_version_of_click() -> None:
+def set_click_version() -> None:
     """Set click's version, which rich_click asks for: finding out, click would import for 30 ms."""
     from pathlib import Path
 

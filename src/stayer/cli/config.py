@@ -9,7 +9,7 @@ import rich_click as click
 
 from stayer import config as configuration
 from stayer.cli.command import Given, command
-from stayer.cli.output import print_json, say
+from stayer.cli.output import print_json, print_line
 from stayer.cli.redact import redact_passwords
 from stayer.config.writing import write as write_settings
 from stayer.core.model import JSON
@@ -34,7 +34,7 @@ def config(given: Given, as_json: bool, write: str | None, force: bool) -> None:
     found = given.config()
     if write is not None:
         write_settings(found, Path(write), overwrite=force)
-        say(f"{write} is written")
+        print_line(f"{write} is written")
     elif as_json:
         print_json({name: _entry(found, name, value) for name, value in _values(found).items()})
     else:

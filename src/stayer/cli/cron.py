@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
-from stayer.cli.output import note, print_json, print_json_array, say
+from stayer.cli.output import note, print_json, print_json_array, print_line
 from stayer.cli.param_types import DURATION, complete_schedule
 from stayer.cli.submit import submission_options, task_fields
 from stayer.cli.tries import Tries
@@ -123,7 +123,7 @@ def add(
     if as_json:
         print_json(parse.record(made))
     else:
-        say(f"{made.name} {_describe_next(made)}")
+        print_line(f"{made.name} {_describe_next(made)}")
 
 
 @cron.command()
@@ -180,16 +180,16 @@ def show(given: Given, schedule: str, as_json: bool) -> None:
     store = given.store()
     found = schedules.get(store, schedule)
     task = schedules.last_tasks(store, [found]).get(found.name)
-    ticks = schedules.following(store, found, _TICKS_SHOWN)
+    ticks = schedules.next_ticks(store, found, _TICKS_SHOWN)
     if as_json:
         print_json({**_record(found, task), "following": [rfc3339(tick) for tick in ticks]})
         return
     for name, value in _describe(found, task):
-        say(f"{name + ':':12}{value}")
+        print_line(f"{name + ':':12}{value}")
     upcoming = ["paused"] if found.paused else []
     upcoming += [_local(tick, found.zone) for tick in ticks]
     for number, each in enumerate(upcoming or ["never"]):
-        say(f"{'' if number else 'next:':12}{each}")
+        print_line(f"{'' if number else 'next:':12}{each}")
 
 
 def _describe(found: Schedule, task: Task | None) -> list[tuple[str, str]]:
@@ -251,14 +251,14 @@ def run(given: Given, schedule: str) -> None:
 
     It does so whatever else of it runs, and also while it is paused; its ticks stay as they are.
     """
-    say(schedules.run(given.store(), schedule).id)
+    print_line(schedules.run(given.store(), schedule).id)
 
 
 def _each(store: Store, names: Sequence[str], act: Callable[[Store, str], str]) -> int:
     tries = Tries()
     for name in dict.fromkeys(names):
         with tries.each():
-            say(f"{name} {act(store, name)}")
+            print_line(f"{name} {act(store, name)}")
     return tries.worst
 
 

@@ -38,14 +38,17 @@ def declare_app(config: Config, handlers: Handlers, store: Store, queues: Collec
     users = handlers.users.all()
     if users:
         spoken = {
-            user.name: (said, [queue for queue in queues if handlers.users.of(queue) == user])
+            user.name: (
+                description,
+                [queue for queue in queues if handlers.users.of(queue) == user],
+            )
             for user in users
-            if (said := handlers.said.get(user.name)) is not None
+            if (description := handlers.app_descriptions.get(user.name)) is not None
         }
         app_schedules.declare(store, handlers.app, spoken, usual)
     else:
-        said = handlers.said[None]
-        declared = [parse.parse(each, handlers.app, usual) for each in said.schedules]
+        description = handlers.app_descriptions[None]
+        declared = [parse.parse(each, handlers.app, usual) for each in description.schedules]
         schedules.declare(store, f"app {handlers.app}", declared)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import say
+from stayer.cli.output import print_line
 from stayer.cli.selection import ids_argument, resolve
 from stayer.cli.tries import Tries
 from stayer.service.control import tasks as control
@@ -20,5 +20,5 @@ def delete(given: Given, ids: tuple[str, ...]) -> int:
     for id in resolve(store, ids, tries, to_change=True):
         with tries.each():
             control.delete(store, id)
-            say(f"{id} deleted")
+            print_line(f"{id} deleted")
     return tries.worst

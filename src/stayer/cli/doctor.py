@@ -88,7 +88,7 @@ def _look_at_everything(given: Given) -> Iterator[Finding]:
     yield _versions() if store.path is None else _versions_with_sqlite()
     config = given.config()
     yield Finding("settings", "ok", f"store {store.url} (from {config.sources['store']})")
-    yield from _check_passed_over(config)
+    yield from _check_ignored_config(config)
     yield from _check_secrets(config)
     yield from _check_unattended(given)
     if store.path is not None:
@@ -104,11 +104,11 @@ def _versions() -> Finding:
 
 
 def _versions_with_sqlite() -> Finding:
-    said = f"{_versions().message}, SQLite {sqlite3.sqlite_version}"
+    message = f"{_versions().message}, SQLite {sqlite3.sqlite_version}"
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         wanted = ".".join(map(str, _OLDEST_SQLITE))
-        return Finding("versions", "fail", said, f"use a Python with SQLite {wanted} or newer")
-    return Finding("versions", "ok", said)
+        return Finding("versions", "fail", message, f"use a Python with SQLite {wanted} or newer")
+    return Finding("versions", "ok", message)
 
 
 def _check_file(path: str, is_shared: bool, is_default: bool) -> Iterator[Finding]:
@@ -153,7 +153,7 @@ def _check_permissions(path: str, folder: str, is_shared: bool) -> Finding:
     return Finding("permissions", "ok", f"{path} can be read and written by its user alone")
 
 
-def _check_passed_over(config: Config) -> Iterator[Finding]:
+def _check_ignored_config(config: Config) -> Iterator[Finding]:
     if config.passed_over is not None:
         yield Finding(
             "file here",
@@ -174,12 +174,12 @@ def _check_secrets(config: Config) -> Iterator[Finding]:
             "set STAYER_STORE, name the store in a file, or write "
             "?password_file=/path/of/a/file instead of the password",
         )
-    said = {
+    problems = {
         "the password of the store": has_password and config.sources["store"] == config.file,
         "the token": bool(config.token) and config.sources["token"] == config.file,
         "the secret of notices": "secret" in config.notices,
     }
-    kept = [what for what, there in said.items() if there]
+    kept = [what for what, there in problems.items() if there]
     if config.file is not None and kept and (who := _readers_of(config.file)):
         yield Finding(
             "secrets",
@@ -204,11 +204,11 @@ def _readers_of(file: str) -> str | None:
 
 def _check_space(folder: str) -> Finding:
     free = _free(folder)
-    said = f"{format_size(free)} free in {folder}"
+    message = f"{format_size(free)} free in {folder}"
     if free >= _LITTLE_SPACE_BYTES:
-        return Finding("disk", "ok", said)
+        return Finding("disk", "ok", message)
     todo = "free some space; `stayer purge --older 7d` forgets old tasks"
-    return Finding("disk", "fail" if free < _NO_SPACE_BYTES else "warn", said, todo)
+    return Finding("disk", "fail" if free < _NO_SPACE_BYTES else "warn", message, todo)
 
 
 def _free(folder: str) -> int:
@@ -267,9 +267,9 @@ def _check_unattended(given: Given) -> Iterator[Finding]:
 
 def _check_refused_results(state: Path) -> Iterator[Finding]:
     """Report results that the store would not take, which stay on this node for a while."""
-    from stayer.worker.refused_results import REFUSED_RESULT_KEPT_S, refused_results
+    from stayer.worker.refused_results import REFUSED_RESULT_KEPT_S, find_refused_results
 
-    found = refused_results(state)
+    found = find_refused_results(state)
     if not found:
         return
     size = format_size(sum(each.size for each in found))
@@ -292,18 +292,18 @@ def _check_store(store: Store) -> Iterator[Finding]:
         yield _check_queues(len(queues), away)
         yield from store.check()
         yield _check_clock(apart)
-        yield from _if_allowed(
+        yield from _look_if_allowed(
             "workers", lambda: [_check_workers(known_workers(store), store.now())]
         )
         if not away:
-            yield from _if_allowed("notices", lambda: list(_check_notices(store)))
+            yield from _look_if_allowed("notices", lambda: list(_check_notices(store)))
     except StayerError as error:
         yield _failure("store", error)
     finally:
         store.close()
 
 
-def _if_allowed(check: str, look: Callable[[], list[Finding]]) -> list[Finding]:
+def _look_if_allowed(check: str, look: Callable[[], list[Finding]]) -> list[Finding]:
     """Look, unless the token is not for that, such as one for some queues only."""
     try:
         return look()

@@ -10,7 +10,7 @@ from pathlib import Path
 import rich_click as click
 
 from stayer.cli.command import Given, argument, command
-from stayer.cli.output import say
+from stayer.cli.output import print_line
 from stayer.cli.param_types import complete_worker
 from stayer.cli.state_dirs import default_state_dir, state_dir_in_file
 from stayer.cli.tries import Tries
@@ -50,11 +50,13 @@ def drain(given: Given, ids: tuple[str, ...], node: str | None, state_dir: Path 
     store, tries = given.store(), Tries()
     for id in dict.fromkeys(ids) if ids else _of_node(store, node):
         with tries.each():
-            told = control.drain(store, id)
+            is_draining = control.drain(store, id)
             when = (
-                "; it is silent, and hears of it when it is back" if told.state == "STALE" else ""
+                "; it is silent, and hears of it when it is back"
+                if is_draining.state == "STALE"
+                else ""
             )
-            say(f"{id} {_WHAT}{when}")
+            print_line(f"{id} {_WHAT}{when}")
     return tries.worst
 
 
@@ -76,16 +78,16 @@ def _of_node(store: Store, node: str | None) -> list[str]:
 
 
 def _send(pid: int, name: str) -> None:
-    if not _hears(pid):
+    if not _handles_signal(pid):
         raise Refused(f"{name} is just starting: try again in a second")
     try:
         os.kill(pid, signal.SIGUSR1)
     except (ProcessLookupError, PermissionError) as error:
         raise Refused(f"{name} can't be told: {error.strerror}") from None
-    say(f"{name} {_WHAT}")
+    print_line(f"{name} {_WHAT}")
 
 
-def _hears(pid: int) -> bool:
+def _handles_signal(pid: int) -> bool:
     """Return whether the process handles the signal, instead of being killed by it."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()

@@ -6,7 +6,7 @@ import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.common_options import task_id_argument
-from stayer.cli.output import print_json, say
+from stayer.cli.output import print_json, print_line
 from stayer.cli.tables import local_time
 from stayer.core.insight import explanation
 from stayer.core.insight.explanation import Explanation, Span
@@ -30,11 +30,11 @@ def explain(given: Given, id: str, as_json: bool) -> None:
     if as_json:
         print_json(explanation.record(found))
         return
-    say(f"task {found.id} is {found.state}")
+    print_line(f"task {found.id} is {found.state}")
     for reason in found.reasons:
-        say(f"- {reason.text}")
+        print_line(f"- {reason.text}")
     for line in _forecast(found, store.now()):
-        say(line)
+        print_line(line)
 
 
 def _forecast(found: Explanation, now: float) -> list[str]:

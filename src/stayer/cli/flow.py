@@ -10,7 +10,15 @@ from stayer.cli.command import Given, Group, argument
 from stayer.cli.common_options import from_start_option, grace_option, timeout_option
 from stayer.cli.confirm import confirm
 from stayer.cli.exit_codes import BY_FINAL_STATE, TIMED_OUT
-from stayer.cli.output import note, on_screen, plural, print_json, print_json_array, say, stdin
+from stayer.cli.output import (
+    note,
+    on_screen,
+    plural,
+    print_json,
+    print_json_array,
+    print_line,
+    stdin,
+)
 from stayer.cli.param_types import complete_flow
 from stayer.cli.submit import working_directory
 from stayer.core.errors import BadInput
@@ -70,7 +78,7 @@ def submit(given: Given, file: str, waits: bool, as_json: bool) -> int:
     if as_json and not waits:
         print_json({**model.record(found), "fresh": fresh})
     elif not as_json:
-        say(found.id)
+        print_line(found.id)
     return _wait(given, found.id, None, as_json) if waits else 0
 
 
@@ -160,7 +168,7 @@ def cancel(given: Given, id: str, grace: float | None, yes: bool) -> int:
     left = sum(number for state, number in found.totals.items() if state not in FINISHED)
     if left and not confirm(f"Cancel {plural(left)} of flow {found.id}?", yes):
         return 1
-    say(f"{found.id} cancelled: {plural(operator_of(store).cancel_flow(found.id, grace))}")
+    print_line(f"{found.id} cancelled: {plural(operator_of(store).cancel_flow(found.id, grace))}")
     return 0
 
 
@@ -177,7 +185,7 @@ def retry(given: Given, id: str, from_start: bool) -> None:
     store = given.store()
     full = flow_control.resolve(store, id, to_change=True)
     number = operator_of(store).retry_flow(full, from_start=from_start)
-    say(f"{full} goes on: {plural(number)} to run again")
+    print_line(f"{full} goes on: {plural(number)} to run again")
 
 
 def _wait(
@@ -188,7 +196,7 @@ def _wait(
     if as_json:
         print_json(model.record(found))
     elif found.state in FINISHED:
-        say(_ending(found))
+        print_line(_describe_end(found))
     if found.state not in FINISHED:
         shown = format_duration(timeout or 0)
         note(f"flow {id} did not end in {shown}: wait again, or cancel it")
@@ -196,7 +204,7 @@ def _wait(
     return BY_FINAL_STATE[found.state]
 
 
-def _ending(found: FlowInfo) -> str:
+def _describe_end(found: FlowInfo) -> str:
     totals = {state: number for state, number in found.totals.items() if number}
     if list(totals) == ["complete"]:
         return f"{found.id} complete"

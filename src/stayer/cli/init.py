@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import say
+from stayer.cli.output import print_line
 
 
 @command()
@@ -17,4 +17,4 @@ def init(given: Given) -> None:
     store = given.unopened_store()
     new = store.path is not None and not os.path.exists(store.path)
     store = given.store(make=True)
-    say(f"{store.url} {'is made' if new else 'is ready'}")
+    print_line(f"{store.url} {'is made' if new else 'is ready'}")

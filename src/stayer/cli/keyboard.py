@@ -16,7 +16,7 @@ HINT = "q quits"
 class Keys:
     """Whether `q` was pressed."""
 
-    heard = False
+    has_input = False
     """There is a keyboard."""
     quit = False
 
@@ -39,7 +39,7 @@ def keys() -> Iterator[Keys]:
     listener = threading.Thread(target=_listen, args=(found, keyboard, stop_reader), daemon=True)
     try:
         tty.setcbreak(keyboard, termios.TCSANOW)
-        found.heard = True
+        found.has_input = True
         listener.start()
         yield found
     except KeyboardInterrupt:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from stayer.cli.keyboard import HINT, keys
 from stayer.cli.output import plural, safe
-from stayer.cli.silent_workers import silent_among, silent_workers
+from stayer.cli.silent_workers import find_silent, silent_workers
 from stayer.cli.tables import console, draw, queues_table
 from stayer.cli.task_tables import Loads, running_table, tasks_table
 from stayer.core.errors import StoreUnreachable
@@ -58,10 +58,10 @@ def watch_picture(store: Store, picture: Callable[[int], RenderableType]) -> Non
     seen, drawn = store.last_event(), Group()
     answered, away = time.localtime(), Text("")
     with (
-        keys() as heard,
+        keys() as keyboard,
         Live(console=screen, auto_refresh=False, vertical_overflow="crop") as live,
     ):
-        hints = [Text(HINT, "dim")] if heard.heard else []
+        hints = [Text(HINT, "dim")] if keyboard.has_input else []
         while True:
             try:
                 drawn = Group(picture(screen.height - 1), *hints)
@@ -114,7 +114,7 @@ def _top(
     below = "nothing runs" if not page.tasks else "… and more" if page.next else ""
     more = f"… and {plural(len(queues) - len(shown), 'queue')} more" if queues[len(shown) :] else ""
     workers = known_workers(store)
-    silent = silent_among(workers, now)
+    silent = find_silent(workers, now)
     parts: list[RenderableType] = []
     parts += [running_table(page.tasks, now, loads, silent)] if page.tasks else []
     parts += [Text(below, "dim")] if below else []

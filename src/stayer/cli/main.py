@@ -18,7 +18,7 @@ from click.exceptions import Exit  # asked of rich_click, it costs 30 ms
 
 from stayer import __version__
 from stayer.cli import VERBS
-from stayer.cli.command import Group, given
+from stayer.cli.command import Group, get_given
 from stayer.cli.exit_codes import BROKEN_PIPE, INTERRUPTED
 from stayer.cli.output import note
 
@@ -136,7 +136,7 @@ class LazyGroup(Group):
 @click.pass_context
 def cli(context: click.Context) -> None:
     """A job queue for work that takes minutes, hours or days."""
-    context.call_on_close(given(context).close)
+    context.call_on_close(get_given(context).close)
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 

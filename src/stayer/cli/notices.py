@@ -7,7 +7,7 @@ from itertools import islice
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
-from stayer.cli.output import note, plural, print_json_array, say
+from stayer.cli.output import note, plural, print_json_array, print_line
 from stayer.cli.param_types import complete_task
 from stayer.core.errors import BadInput
 from stayer.core.notify.notices import NOTICE_STATES, NoticeState, notice_record
@@ -68,7 +68,7 @@ def retry(given: Given, ids: tuple[str, ...], failed: bool) -> None:
     """Deliver notices now: those that failed, or wait for their next try."""
     store = given.store()
     wanted = _choose(store, ids, failed)
-    say(f"{plural(notice_control.retry(store, wanted), 'notice')} will be delivered")
+    print_line(f"{plural(notice_control.retry(store, wanted), 'notice')} will be delivered")
 
 
 @notices.command()
@@ -79,7 +79,7 @@ def drop(given: Given, ids: tuple[str, ...], failed: bool) -> None:
     """Forget notices, delivered or not."""
     store = given.store()
     wanted = _choose(store, ids, failed)
-    say(f"{plural(notice_control.drop(store, wanted), 'notice')} forgotten")
+    print_line(f"{plural(notice_control.drop(store, wanted), 'notice')} forgotten")
 
 
 def _choose(store: Store, ids: tuple[str, ...], failed: bool) -> list[str]:
@@ -98,11 +98,11 @@ def test(given: Given, hook: str) -> int:
 
     It uses the settings of this stayer.toml; workers elsewhere may have others.
     """
-    from stayer.service.notify.deliverer import configured, sample, try_once
+    from stayer.service.notify.deliverer import read_config, sample, try_once
 
-    whom = configured(given.config())
+    whom = read_config(given.config())
     answered = try_once(whom, sample(whom, hook))
-    (say if answered.delivered else note)(answered.summary)
+    (print_line if answered.delivered else note)(answered.summary)
     return 0 if answered.delivered else 1
 
 
@@ -114,4 +114,4 @@ def secret() -> None:
 
     from stayer.core.notify.hooks import SECRET
 
-    say(SECRET + base64.b64encode(os.urandom(32)).decode())
+    print_line(SECRET + base64.b64encode(os.urandom(32)).decode())

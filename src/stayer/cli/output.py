@@ -28,7 +28,7 @@ safe = printable
 """Text that can do no harm on a screen."""
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print one line for people, on stdout."""
     click.echo(safe(text))
 
@@ -42,10 +42,10 @@ def note_unreachable(away: dict[str, str]) -> int:
     """Say which queues a list lacks, if any; return the exit code, for programs."""
     if not away:
         return 0
-    from stayer.core.availability import told
+    from stayer.core.availability import describe_away
     from stayer.core.errors import StoreUnreachable
 
-    note(told(away))
+    note(describe_away(away))
     return StoreUnreachable.exit_code
 
 

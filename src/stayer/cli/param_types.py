@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import rich_click as click
 from click.shell_completion import CompletionItem
 
-from stayer.cli.command import given
+from stayer.cli.command import get_given
 from stayer.config.parsing import parse_retention
 from stayer.core import units
 from stayer.core.errors import BadInput, StayerError
@@ -168,9 +168,9 @@ def _completion(words: Callable[[Store, str], Iterable[str]]) -> Completion:
 
     def complete(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
         try:
-            asked = given(context)
-            asked.quiet = True
-            store = asked.unopened_store()
+            given = get_given(context)
+            given.quiet = True
+            store = given.unopened_store()
             if store.path is not None and not os.path.exists(store.path):
                 return []  # asking would make it
             fit = [word for word in words(store, typed) if word.startswith(typed)]

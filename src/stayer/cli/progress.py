@@ -29,6 +29,6 @@ def progress(total: int | None, *, wanted: bool = True) -> Iterator[Advance]:
         redirect_stderr=False,
     ) as shown:
         bar = shown.add_task("", total=total)
-        yield lambda done, told: shown.update(
-            bar, description=told, completed=done if total else None
+        yield lambda done, text: shown.update(
+            bar, description=text, completed=done if total else None
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import plural, say
+from stayer.cli.output import plural, print_line
 from stayer.cli.param_types import LONG_AGO
 from stayer.core.model import FINISHED, Filter, State
 from stayer.service.control import tasks as control
@@ -39,7 +39,7 @@ def purge(given: Given, older: float, states: tuple[State, ...], dry_run: bool) 
     if dry_run:
         found = control.find_all(store, Filter(states=states))
         number = sum(1 for task in found if task.updated < before)
-        say(f"{plural(number)} would be forgotten")
+        print_line(f"{plural(number)} would be forgotten")
         return
     number = sum(len(ids) for ids in control.purge(store, before, states))
-    say(f"{plural(number)} forgotten")
+    print_line(f"{plural(number)} forgotten")

@@ -9,7 +9,14 @@ import rich_click as click
 
 from stayer.cli.command import Decorated, Given, Group, argument
 from stayer.cli.confirm import confirm
-from stayer.cli.output import note, note_unreachable, plural, print_json, print_json_array, say
+from stayer.cli.output import (
+    note,
+    note_unreachable,
+    plural,
+    print_json,
+    print_json_array,
+    print_line,
+)
 from stayer.cli.param_types import KEEP, LIMIT, complete_queue
 from stayer.cli.queue_names import check_queues, note_new_queues
 from stayer.config.parsing import FOREVER
@@ -83,7 +90,7 @@ def drop(given: Given, name: str, yes: bool, force: bool) -> int:
     number = sum(store.queues([name])[0].counts.values())
     if not confirm(f"Delete queue {name} with {plural(number)}?", yes):
         return 1
-    say(f"{name} dropped with {plural(control.drop_queue(store, name, force=force))}")
+    print_line(f"{name} dropped with {plural(control.drop_queue(store, name, force=force))}")
     return 0
 
 
@@ -170,11 +177,11 @@ def set_(
         from stayer.cli.tables import other_limits
 
         others = other_limits(queue)
-        say(f"{name} limit {queue.limit or 'none'}{', ' if others else ''}{others}")
+        print_line(f"{name} limit {queue.limit or 'none'}{', ' if others else ''}{others}")
     if notify:
-        say(f"{name} tells {' '.join(queue.notify) or 'nobody'}")
+        print_line(f"{name} tells {' '.join(queue.notify) or 'nobody'}")
     for what in retention:
-        say(f"{name} keep {what} {_format_retention(queue.retention.get(what))}")
+        print_line(f"{name} keep {what} {_format_retention(queue.retention.get(what))}")
 
 
 def _format_retention(seconds: float | None) -> str:

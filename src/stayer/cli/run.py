@@ -15,7 +15,7 @@ import rich_click as click
 from stayer.cli.command import Given, argument, command
 from stayer.cli.exit_codes import CANCELLED, KILLED
 from stayer.cli.follow import LOG_POLL_S, Printer, follow
-from stayer.cli.output import is_terminal, note, say
+from stayer.cli.output import is_terminal, note, print_line
 from stayer.cli.submit import submission_options, submit
 from stayer.core.model import FINISHED, QUEUED, Fault, Task
 from stayer.service.control import tasks as control
@@ -57,7 +57,7 @@ def run(given: Given, words: tuple[str, ...], detach: bool, **options: Any) -> i
     """
     task = submit(given, words, options).task
     if detach:
-        say(task.id)
+        print_line(task.id)
         return 0
     try:
         with Interruptions() as interruptions:
@@ -122,21 +122,21 @@ class Waiting:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._since = time.monotonic()
-        self._said = ""
+        self._last_line = ""
 
     def explain(self, task: Task) -> None:
         """Say why it waits, once for each reason, and only if it takes a while."""
         if task.state not in QUEUED:
-            self._said = ""
+            self._last_line = ""
             self._since = time.monotonic()
             return
         if time.monotonic() - self._since < _EXPLAIN_AFTER_S or not _somebody_looks():
             return
         why = why_waiting(operator_of(self._store).explain(task.id))
         kind = " ".join(_NUMBERS.sub("", why).split())
-        if kind != self._said:
+        if kind != self._last_line:
             note(f"task {task.id} waits: {why}")
-            self._said = kind
+            self._last_line = kind
 
 
 def _somebody_looks() -> bool:

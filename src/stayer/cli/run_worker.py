@@ -35,7 +35,7 @@ def run_worker(
     from msgspec import convert
 
     from stayer.cli.hide_credentials import hide_credentials
-    from stayer.service.notify.deliverer import delivering
+    from stayer.service.notify.deliverer import deliver_meanwhile
     from stayer.worker.handlers import configure
     from stayer.worker.load_user_code import AppPoller
     from stayer.worker.loop import WorkerLoop
@@ -68,25 +68,29 @@ def run_worker(
     state.open(take_over=plan.take_over, shared=bool(users.all()))
     for user in users.all():
         handlers.try_out(user, state.path / "run")
-    store = _retry_until_reached(lambda: _prepare_store(given, handlers, plan.behaviour["queues"]))
+    store = _retry_until_reachable(
+        lambda: _prepare_store(given, handlers, plan.behaviour["queues"])
+    )
     ready()
     if handlers.runs_anything:
         logger.info("--allow-commands: whoever may submit has a shell here")
     if plan.threads is None:
         loop = WorkerLoop(store, state, handlers, reload(), reload)
 
-        def on_answer(user: str | None, said: AppDescription) -> None:
-            handlers.said[user] = said
+        def on_answer(user: str | None, description: AppDescription) -> None:
+            handlers.app_descriptions[user] = description
             loop.look_again()
             declare = partial(declare_app, given.config(), handlers, store)
-            _retry_until_reached(lambda: declare(plan.behaviour["queues"]))
+            _retry_until_reachable(lambda: declare(plan.behaviour["queues"]))
 
         missing = {
-            user: code for user, code in handlers.code_of_app().items() if user not in handlers.said
+            user: code
+            for user, code in handlers.code_of_app().items()
+            if user not in handlers.app_descriptions
         }
-        with delivering(store, given.config()), AppPoller(missing, on_answer):
+        with deliver_meanwhile(store, given.config()), AppPoller(missing, on_answer):
             loop.run()
-        return DRAINED if loop.drained else 0
+        return DRAINED if loop.is_drained else 0
     from stayer.worker.threads.worker import ThreadOptions, ThreadsWorker
 
     about = {
@@ -99,9 +103,9 @@ def run_worker(
         "log": plan.log,
     }
     threads = ThreadsWorker(store, state, convert(about, ThreadOptions))
-    with delivering(store, given.config()):
+    with deliver_meanwhile(store, given.config()):
         threads.run()
-    return DRAINED if threads.drained else 0
+    return DRAINED if threads.is_drained else 0
 
 
 def _refuse_server(url: str) -> None:
@@ -114,7 +118,7 @@ def _refuse_server(url: str) -> None:
         )
 
 
-def _retry_until_reached(ask: Callable[[], T]) -> T:
+def _retry_until_reachable(ask: Callable[[], T]) -> T:
     """No worker ends because its store is away, be it at its start: a server and its workers may
     be started together, in any order. What somebody has to mend is raised.
     """
@@ -128,7 +132,7 @@ def _retry_until_reached(ask: Callable[[], T]) -> T:
             answer = ask()
         except StoreUnreachable as error:
             is_away = True
-            log_once.tell(logger, "can't begin yet, asking the store again", error)
+            log_once.warn_once(logger, "can't begin yet, asking the store again", error)
             time.sleep(patience.next_pause())
         else:
             if is_away:

@@ -11,7 +11,7 @@ import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.login_link import login_link, server_url
-from stayer.cli.output import note, say
+from stayer.cli.output import note, print_line
 from stayer.cli.param_types import SIZE
 from stayer.config import access_file
 from stayer.config.parsing import parse_prefix
@@ -97,7 +97,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
     from stayer.http.server import Server
     from stayer.http.service import Settings
     from stayer.http.tokens import Access
-    from stayer.service.notify.deliverer import delivering
+    from stayer.service.notify.deliverer import deliver_meanwhile
 
     config = given.config()
     try:
@@ -111,12 +111,16 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
     access = Access(Path(file))
     log_printably()
     server = Server(store, access, settings)
-    say(f"serving {store.url} at {server.url}")
+    print_line(f"serving {store.url} at {server.url}")
     if show_link:
-        say(f"log in, once, within ten minutes: {login_link(server.url, access.make_code())}")
+        print_line(
+            f"log in, once, within ten minutes: {login_link(server.url, access.make_code())}"
+        )
     else:
         url = "" if server.url == server_url(given) else f" --url {server.url}"
-        say(f"log in: `stayer token link{url}` prints a link (not shown here: this may be a log)")
+        print_line(
+            f"log in: `stayer token link{url}` prints a link (not shown here: this may be a log)"
+        )
     if _is_unencrypted(settings):
         note(
             f"warning: http://{settings.host} is not encrypted, tokens can be read on the way: "
@@ -125,7 +129,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
     note(f"tokens are read from {access.path}")
     if not access.tokens():
         note("no tokens yet: `stayer token add NAME --role submit` makes one for a program")
-    with delivering(store, config):
+    with deliver_meanwhile(store, config):
         server.serve_now()
 
 

@@ -8,7 +8,7 @@ import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.common_options import task_id_argument
-from stayer.cli.output import say
+from stayer.cli.output import print_line
 from stayer.core import units
 from stayer.core.errors import BadInput
 from stayer.service.control import tasks as control
@@ -51,13 +51,13 @@ def set(
     A running task gets new limits at once; they hold for later attempts too.
     """
     more = time_limit is not None and time_limit.startswith("+")
-    asked = {
+    options = {
         "time": None if more else _limit("--time-limit", time_limit, units.duration),
         "silence": _limit("--silence-limit", silence_limit, units.duration),
         "memory": _limit("--memory-limit", memory_limit, units.memory),
     }
     extra = _limit("--time-limit", time_limit and time_limit[1:], units.duration) if more else None
-    limits = {name: value for name, value in asked.items() if value is not None}
+    limits = {name: value for name, value in options.items() if value is not None}
     hooks = None if not notify else [] if notify == ("none",) else notify
     if not limits and extra is None and priority is None and hooks is None:
         raise BadInput(
@@ -71,15 +71,17 @@ def set(
         more_time=extra,
         notify=hooks,
     )
-    said = [] if priority is None else [f"priority {task.priority}"]
-    said += [f"{name} limit {_format_limit(name, value)}" for name, value in limits.items()]
+    changes = [] if priority is None else [f"priority {task.priority}"]
+    changes += [f"{name} limit {_format_limit(name, value)}" for name, value in limits.items()]
     if extra is not None:
         more_time = f"time limit {units.format_duration(extra)} more"
         # Whether its worker has set one, nobody knows but its worker.
-        said.append(more_time if task.policy.time_limit else f"{more_time}, if its worker set one")
+        changes.append(
+            more_time if task.policy.time_limit else f"{more_time}, if its worker set one"
+        )
     if hooks is not None:
-        said.append(f"tells {' '.join(task.notify) or 'nobody'}")
-    say(f"{task.id} {', '.join(said)}")
+        changes.append(f"tells {' '.join(task.notify) or 'nobody'}")
+    print_line(f"{task.id} {', '.join(changes)}")
 
 
 def _format_limit(name: str, value: float) -> str:

@@ -41,10 +41,10 @@ def show(given: Given, id: str, as_json: bool) -> None:
         )
         return
     from stayer.cli.show_page import print_page
-    from stayer.cli.task_tables import last_heard
+    from stayer.cli.task_tables import last_contact
 
     now = store.now()
-    heard_at = last_heard(task, now, silent_workers(store, [task], now))
+    heard_at = last_contact(task, now, silent_workers(store, [task], now))
     print_page(task, attempts, events, now, heard_at, _condition(store, task))
 
 

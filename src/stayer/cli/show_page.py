@@ -11,8 +11,8 @@ from rich.text import Text
 
 from stayer.cli.output import json_text, plural, safe
 from stayer.cli.tables import STYLES, cell, draw, grid, local_time
-from stayer.cli.task_tables import progress, ran, unsaved
-from stayer.core.attempt_summary import lasted
+from stayer.cli.task_tables import progress, run_time, unsaved
+from stayer.core.attempt_summary import describe_duration
 from stayer.core.history.gaps import DROPPED
 from stayer.core.model import Attempt, Event, Fault, Policy, Task, Usage, Value
 from stayer.core.units import ago, format_duration, format_limit, format_size
@@ -84,7 +84,7 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "flow", task.flow and f"{task.flow} ({task.part})"
     yield "after", plural(task.upstreams) if task.upstreams else None
     yield "progress", progress(task)
-    yield "ran", _ran(task, heard_at)
+    yield "ran", _describe_run_time(task, heard_at)
     yield "unsaved", _unsaved(task, heard_at)
     yield "usage", None if task.usage is None else _describe_usage(task.usage)
     yield "limits", _limits(task.policy)
@@ -100,12 +100,12 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "finished", _when(task.finished_at, now)
 
 
-def _ran(task: Task, heard_at: float) -> str | None:
+def _describe_run_time(task: Task, heard_at: float) -> str | None:
     """Say how long it ran, and stood still if its keeper could count that to the end."""
     began, ended, used = task.started_at, task.finished_at, task.usage
     if began is None or ended is None or used is None or (used.at or 0.0) < ended - _LAST_USAGE_S:
-        return ran(task, heard_at)
-    return lasted(ended - began, ended - began - used.ran)
+        return run_time(task, heard_at)
+    return describe_duration(ended - began, ended - began - used.ran)
 
 
 def _unsaved(task: Task, now: float) -> str | None:
@@ -127,15 +127,15 @@ def _unique(task: Task) -> str | None:
 
 def _describe_usage(usage: Usage) -> str:
     """`CPU 1h 02m (98%), memory 1.2 GB (peak 1.4 GB), read 3 GB, written 200 MB, 4 processes`."""
-    said = [f"CPU {format_duration(usage.cpu)}"]
+    parts = [f"CPU {format_duration(usage.cpu)}"]
     if usage.ran:
-        said[0] += f" ({100 * usage.cpu / usage.ran:.0f}%)"
+        parts[0] += f" ({100 * usage.cpu / usage.ran:.0f}%)"
     peak = f"peak {format_size(usage.peak)}"
-    said.append(f"memory {format_size(usage.rss)} ({peak})" if usage.rss else f"memory {peak}")
-    said += [f"read {format_size(usage.read)}", f"written {format_size(usage.written)}"]
+    parts.append(f"memory {format_size(usage.rss)} ({peak})" if usage.rss else f"memory {peak}")
+    parts += [f"read {format_size(usage.read)}", f"written {format_size(usage.written)}"]
     if usage.processes:
-        said.append("1 process" if usage.processes == 1 else f"{usage.processes:,} processes")
-    return ", ".join(said)
+        parts.append("1 process" if usage.processes == 1 else f"{usage.processes:,} processes")
+    return ", ".join(parts)
 
 
 def _limits(policy: Policy) -> str:
@@ -145,8 +145,8 @@ def _limits(policy: Policy) -> str:
         ("memory", policy.memory_limit, format_limit),
         ("grace", policy.grace, format_duration),
     )
-    said = [f"{name} {show(value)}" for name, value, show in limits if value is not None]
-    return ", ".join(said + ([f"fence {policy.fence}"] if policy.fence else []))
+    parts = [f"{name} {show(value)}" for name, value, show in limits if value is not None]
+    return ", ".join(parts + ([f"fence {policy.fence}"] if policy.fence else []))
 
 
 def _command_line(words: Sequence[str]) -> str:
@@ -158,14 +158,14 @@ def _command_line(words: Sequence[str]) -> str:
 def _attempt(task: Task) -> str | None:
     if not task.attempt:
         return None
-    said = [f"{task.attempt}"]
+    parts = [f"{task.attempt}"]
     if task.failures:
-        said.append(f"failures {task.failures}, retries {task.policy.retries}")
+        parts.append(f"failures {task.failures}, retries {task.policy.retries}")
     if task.interruptions:
-        said.append(f"interruptions {task.interruptions}")
+        parts.append(f"interruptions {task.interruptions}")
     if task.ending:
-        said.append(f"ending {task.ending}")
-    return ", ".join(said)
+        parts.append(f"ending {task.ending}")
+    return ", ".join(parts)
 
 
 def _when(epoch: float | None, now: float) -> str | None:
@@ -225,7 +225,7 @@ def _attempts(attempts: Sequence[Attempt], heard_at: float) -> Table:
         if isinstance(attempt, str):
             table.add_row(cell("…"), *[cell(None)] * 7, cell(attempt, "dim"))
             continue
-        begun = attempt.started_at
+        started_at = attempt.started_at
         ended = heard_at if attempt.finished_at is None else attempt.finished_at
         fault, used = attempt.error, attempt.usage
         table.add_row(
@@ -233,8 +233,8 @@ def _attempts(attempts: Sequence[Attempt], heard_at: float) -> Table:
             cell(attempt.ending or "goes on", "" if attempt.ending else "bold yellow"),
             cell(attempt.node),
             cell(attempt.pid),
-            cell(local_time(begun if begun is not None else attempt.reserved_at)),
-            cell(None if begun is None else format_duration(max(0.0, ended - begun))),
+            cell(local_time(started_at if started_at is not None else attempt.reserved_at)),
+            cell(None if started_at is None else format_duration(max(0.0, ended - started_at))),
             cell(None if used is None else format_duration(used.cpu)),
             cell(None if used is None else format_size(used.peak)),
             cell(f"{fault.type}: {fault.message}".rstrip(": ") if fault else None, "red"),
@@ -270,5 +270,5 @@ def _events(events: Sequence[Event]) -> Group:
     if not earlier:
         return Group(table)
     is_whole = DROPPED not in earlier
-    said = f"… {len(earlier) - (not is_whole):,} earlier ones: --json shows "
-    return Group(cell(said + ("all" if is_whole else "them, and how many are gone")), table)
+    text = f"… {len(earlier) - (not is_whole):,} earlier ones: --json shows "
+    return Group(cell(text + ("all" if is_whole else "them, and how many are gone")), table)

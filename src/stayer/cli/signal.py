@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stayer.cli.command import Given, argument, command
 from stayer.cli.common_options import task_id_argument
-from stayer.cli.output import say
+from stayer.cli.output import print_line
 from stayer.service.control import tasks as control
 from stayer.service.operator import operator_of
 
@@ -21,4 +21,4 @@ def signal(given: Given, id: str, name: str) -> None:
     store = given.store()
     task = operator_of(store).signal(control.resolve(store, id, to_change=True), name)
     order = task.orders[-1]
-    say(f"{task.id} {order.arguments['signal']} is on its way")
+    print_line(f"{task.id} {order.arguments['signal']} is on its way")

@@ -13,10 +13,10 @@ def silent_workers(store: Store, tasks: Iterable[Task], now: float) -> dict[str,
     """Find the workers of these tasks that are silent, and for how long; asks only if some run."""
     if not any(task.state in RUNNING for task in tasks):
         return {}
-    return silent_among(known_workers(store), now)
+    return find_silent(known_workers(store), now)
 
 
-def silent_among(workers: Sequence[Worker], now: float) -> dict[str, float]:
+def find_silent(workers: Sequence[Worker], now: float) -> dict[str, float]:
     """Find those of these workers that are silent, and for how long."""
     return {
         worker.id: silence for worker in workers if (silence := silent_for(worker, now)) is not None

@@ -82,8 +82,8 @@ def _figures(
     now = store.now()
 
     def read(queues: Sequence[str]) -> list[Figures]:
-        asked = None if names is None and not queues else queues
-        return store.figures(now - since, now, queue_stats.level(step, since), asked)
+        wanted = None if names is None and not queues else queues
+        return store.figures(now - since, now, queue_stats.level(step, since), wanted)
 
     found, away = partly(store, names or (), read)
     if names is None and away:

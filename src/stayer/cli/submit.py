@@ -85,7 +85,7 @@ def submission_options(*, leave_out: Sequence[str] = ()) -> Callable[[Decorated]
     return decorate
 
 
-def is_said(value: object) -> bool:
+def is_given(value: object) -> bool:
     """Whether this is what somebody gave, and not what an option is without that."""
     return value is not None and value is not False and value != ()
 
@@ -99,7 +99,7 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
     store = given.store(make=True)
     control.refuse_overdue(store, [new])
     again = f"the same with --id {new.id} submits it again, and it is there once"
-    with tracing.submitting([new]) as traced, naming_drawn_ids(store, traced, again):
+    with tracing.trace_submit([new]) as traced, naming_drawn_ids(store, traced, again):
         answer = store.submit(traced)[0]
     if holder := control.unique_holder(new, answer):
         note(
@@ -133,10 +133,10 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
 
     def moment(option: str) -> float | None:
         """By the store's clock, so that `+10m` is ten minutes wherever this clock stands."""
-        said = options[option]
-        return None if said is None else units.moment(said, given.store(make=True).now())
+        text = options[option]
+        return None if text is None else units.moment(text, given.store(make=True).now())
 
-    fields = {name: value for name, value in options.items() if is_said(value)}
+    fields = {name: value for name, value in options.items() if is_given(value)}
     fields.setdefault("queue", config.queue)
     fields.setdefault("owner", config.owner)
     fields.setdefault("retries", config.retries)
@@ -146,20 +146,20 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
         "cwd": working_directory(options["cwd"]) if words or options["cwd"] else None,
         "env": _environment(options["env"]),
         **{name: moment(name) for name in options if SUBMISSION[name].kind == "moment"},
-        "after": [_resolved(given, id) for id in options.get("after", ())],
-        "near": None if options.get("near") is None else _resolved(given, options["near"]),
+        "after": [_resolve(given, id) for id in options.get("after", ())],
+        "near": None if options.get("near") is None else _resolve(given, options["near"]),
     }
     return fields
 
 
-def _resolved(given: Given, id: str) -> str:
+def _resolve(given: Given, id: str) -> str:
     return control.resolve(given.store(make=True), id, to_change=True)
 
 
-def working_directory(asked: str | None) -> str:
+def working_directory(folder: str | None) -> str:
     """Where a command is to run, as an absolute path."""
     try:
-        return os.path.abspath(asked or os.getcwd())
+        return os.path.abspath(folder or os.getcwd())
     except FileNotFoundError:
         raise BadInput("this directory is gone: say where to run with --cwd") from None
 
@@ -168,9 +168,9 @@ def _parameters(data: str | None) -> Value:
     if data is None:
         return None
     if data == "-":
-        return codec.parse(_limited(stdin().read(READ_LIMIT + 1)), "--data -")
+        return codec.parse(_check_size(stdin().read(READ_LIMIT + 1)), "--data -")
     if data.startswith("@"):
-        return codec.parse(_limited(_read(data[1:])), f"--data {data}")
+        return codec.parse(_check_size(_read(data[1:])), f"--data {data}")
     return codec.parse(data, "--data")
 
 
@@ -182,7 +182,7 @@ def _read(path: str) -> bytes:
         raise BadInput(f"--data: {path} can't be read: {error.strerror}") from None
 
 
-def _limited(text: bytes) -> bytes:
+def _check_size(text: bytes) -> bytes:
     if len(text) > READ_LIMIT:
         raise TooLarge(
             f"the parameters are over {units.format_size(READ_LIMIT)}: store the data elsewhere "
@@ -191,9 +191,9 @@ def _limited(text: bytes) -> bytes:
     return text
 
 
-def _environment(asked: Sequence[str]) -> dict[str, str] | None:
+def _environment(names: Sequence[str]) -> dict[str, str] | None:
     variables = {}
-    for entry in asked:
+    for entry in names:
         name, separator, value = entry.partition("=")
         if not name:
             raise BadInput(f"--env {entry!r}: write NAME or NAME=VALUE")

@@ -133,11 +133,11 @@ def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:
 
 def other_limits(queue: QueueInfo) -> str:
     """List a queue's other limits: `key 2, key ann 5, rate 100/1h, fair owner`."""
-    said = [] if queue.key_limit is None else [f"key {queue.key_limit}"]
-    said += [f"key {key} {limit}" for key, limit in sorted(queue.key_limits.items())]
-    said += [] if queue.rate is None else [f"rate {rate_limit.written(queue.rate)}"]
-    said += [] if queue.fair is None else [f"fair {queue.fair}"]
-    return ", ".join(said)
+    parts = [] if queue.key_limit is None else [f"key {queue.key_limit}"]
+    parts += [f"key {key} {limit}" for key, limit in sorted(queue.key_limits.items())]
+    parts += [] if queue.rate is None else [f"rate {rate_limit.format_rate(queue.rate)}"]
+    parts += [] if queue.fair is None else [f"fair {queue.fair}"]
+    return ", ".join(parts)
 
 
 def failures_table(failures: Sequence[Failure], now: float) -> Table:

@@ -46,9 +46,9 @@ def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
             cell(task.queue),
             cell(task.kind),
             *(cell(getattr(task, name)) for name in words),
-            news(task, now, silent),
+            latest_news(task, now, silent),
             cell(age(now - task.created)),
-            cell(ran(task, last_heard(task, now, silent))),
+            cell(run_time(task, last_contact(task, now, silent))),
             cell(task.attempt or None),
             cell(task.node),
         )
@@ -83,7 +83,7 @@ def running_table(tasks: Sequence[Task], now: float, loads: Loads, silent: Silen
     short = short_ids(task.id for task in tasks)
     rows = []
     for task in tasks:
-        made, heard = task.progress or Progress(), last_heard(task, now, silent)
+        made, last = task.progress or Progress(), last_contact(task, now, silent)
         left = None if made.remaining is None or task.worker in silent else age(made.remaining)
         rows.append(
             (
@@ -91,8 +91,8 @@ def running_table(tasks: Sequence[Task], now: float, loads: Loads, silent: Silen
                 cell(task.kind),
                 bar(made),
                 cell(left),
-                cell(ran(task, heard)),
-                cell(None if (lost := unsaved(task, heard)) is None else age(lost)),
+                cell(run_time(task, last)),
+                cell(None if (lost := unsaved(task, last)) is None else age(lost)),
                 cell(loads.of(task)),
                 cell(format_size(task.usage.rss) if task.usage else None),
                 cell(task.node),
@@ -117,7 +117,7 @@ def _silence(task: Task, silent: Silent) -> Text | None:
     return cell(f"worker silent for {age(silent[task.worker])}", "bold red")
 
 
-def last_heard(task: Task, now: float, silent: Silent) -> float:
+def last_contact(task: Task, now: float, silent: Silent) -> float:
     """Return until when the task is known to have run."""
     return now - silent.get(task.worker or "", 0.0)
 
@@ -153,10 +153,10 @@ def bar(made: Progress) -> Text:
     return text.append(f" {100 * share:3.0f}%")
 
 
-def news(task: Task, now: float, silent: Silent) -> Text:
+def latest_news(task: Task, now: float, silent: Silent) -> Text:
     """Say how far it is, what went wrong, or when it is due: whatever matters now."""
-    if (unheard := _silence(task, silent)) is not None:
-        return unheard
+    if (silence := _silence(task, silent)) is not None:
+        return silence
     if task.state == "failed" and task.error:
         return cell(f"{task.error.type}: {task.error.message}".rstrip(": "), "red")
     if task.state == "scheduled" and task.eta is not None:
@@ -183,7 +183,7 @@ def progress(task: Task) -> str:
     return "  ".join(parts)
 
 
-def ran(task: Task, now: float) -> str | None:
+def run_time(task: Task, now: float) -> str | None:
     """Return how long its last attempt ran, or has been running, with what it stood still."""
     if task.started_at is None:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import rich_click as click
 
 from stayer.cli.command import Decorated, Given
-from stayer.cli.output import print_json_array, say
+from stayer.cli.output import print_json_array, print_line
 from stayer.cli.param_types import complete_queue
 from stayer.cli.selection import ids_argument, resolve
 from stayer.cli.tries import Tries
@@ -65,7 +65,7 @@ def ask_tasks(
         print_json_array(map(codec.record, changed))
     else:
         for task in changed:
-            say(f"{task.id} {outcome}")
+            print_line(f"{task.id} {outcome}")
     return tries.worst
 
 
@@ -83,5 +83,5 @@ def switch_queues(
         print_json_array(map(codec.queue_record, queues))
     else:
         for queue in queues:
-            say(f"{queue.name} {outcome}")
+            print_line(f"{queue.name} {outcome}")
     return 0

@@ -8,7 +8,7 @@ import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
 from stayer.cli.login_link import login_link, server_url
-from stayer.cli.output import note, print_json_array, say
+from stayer.cli.output import note, print_json_array, print_line
 from stayer.cli.param_types import DURATION, complete_queue
 from stayer.config import access_file
 from stayer.core.errors import BadInput
@@ -69,8 +69,8 @@ def add(
     if any_id and not queues:
         raise BadInput("--any-id goes with --queue: a token for all queues may choose any id")
     access = _access(given)
-    say(access.add(name, role, queues, life=expires, any_id=any_id))
-    _tell_where(given, access)
+    print_line(access.add(name, role, queues, life=expires, any_id=any_id))
+    _print_where_kept(given, access)
 
 
 @token.command()
@@ -93,7 +93,7 @@ def ls(given: Given, as_json: bool) -> None:
         for known in access.tokens():
             table.add_row(
                 cell(known.name), cell(known.role), cell(", ".join(known.queues) or "all"),
-                cell(_time(known.created)), cell(_time(access.was_used(known)) or "never"),
+                cell(_time(known.created)), cell(_time(access.last_used_at(known)) or "never"),
                 cell(_expiry(known)),
             )  # fmt: skip
         draw(table)
@@ -110,7 +110,7 @@ def _expiry(known: Token) -> str:
 
 
 def _record(access: Access, known: Token) -> dict[str, JSON]:
-    used = access.was_used(known)
+    used = access.last_used_at(known)
     return {
         "name": known.name, "role": known.role, "queues": list(known.queues),
         "created": rfc3339(known.created), "used": None if used is None else rfc3339(used),
@@ -125,7 +125,7 @@ def _record(access: Access, known: Token) -> dict[str, JSON]:
 def rm(given: Given, name: str) -> None:
     """Remove a token; it and the sessions that it began stop working."""
     _access(given).remove(name)
-    say(f"{name} removed")
+    print_line(f"{name} removed")
 
 
 @token.command()
@@ -169,7 +169,7 @@ def logout(given: Given, ids: tuple[str, ...], everybody: bool) -> None:
         if id not in known:
             raise BadInput(f"there is no session {id!r}: `stayer token sessions` lists them")
     number = access.end_sessions(None if everybody else ids)
-    say(f"{number} session{'' if number == 1 else 's'} ended")
+    print_line(f"{number} session{'' if number == 1 else 's'} ended")
 
 
 @token.command()
@@ -184,11 +184,11 @@ def logout(given: Given, ids: tuple[str, ...], everybody: bool) -> None:
 def link(given: Given, role: Role, url: str | None) -> None:
     """Print a link to log in with a browser, once, within ten minutes."""
     access = _access(given)
-    say(login_link((url or server_url(given)).rstrip("/"), access.make_code(role)))
-    _tell_where(given, access)
+    print_line(login_link((url or server_url(given)).rstrip("/"), access.make_code(role)))
+    _print_where_kept(given, access)
 
 
-def _tell_where(given: Given, access: Access) -> None:
+def _print_where_kept(given: Given, access: Access) -> None:
     """Say where tokens are kept: another folder has another file, and a server reads one only."""
     note(f"kept in {access.path}: for a server that reads that file, as one started here does")
     if given.config().store.startswith(("http://", "https://")):

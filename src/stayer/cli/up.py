@@ -9,7 +9,7 @@ from typing import Any
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import plural, say
+from stayer.cli.output import plural, print_line
 from stayer.cli.run_worker import run_worker
 from stayer.cli.worker_options import WorkerPlan, plan_worker, worker_options
 
@@ -39,9 +39,9 @@ def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
         def ready() -> None:
             _welcome(given, plan())
             if not no_serve:
-                from stayer.cli.up_server import server_beside
+                from stayer.cli.up_server import serve_meanwhile
 
-                beside.enter_context(server_beside(given, port))
+                beside.enter_context(serve_meanwhile(given, port))
 
         return run_worker(given, plan, ready)
 
@@ -51,14 +51,14 @@ def _welcome(given: Given, plan: WorkerPlan) -> None:
     where = f" --store {url}" if given.config().sources["store"] == "--store" else ""
     queues = plan.behaviour["queues"]
     queue = "" if queues[0] == given.config().queue else f" -q {queues[0]}"
-    say(f"the store is {url}")
+    print_line(f"the store is {url}")
     hands = plural(plan.behaviour["slots"], "slot")
     if plan.threads is not None:
         hands = plural(plan.threads, "thread")
-    say(f"{hands} for tasks of {', '.join(queues)}")
-    say(
+    print_line(f"{hands} for tasks of {', '.join(queues)}")
+    print_line(
         "Ctrl-C stops what runs, and the next `stayer up` begins it again"
         + (f" (`kill -HUP {os.getpid()}` leaves it running)" if plan.threads is None else "")
     )
     if plan.threads is None:
-        say(f"try, in another terminal: stayer run{where}{queue} -- echo hello")
+        print_line(f"try, in another terminal: stayer run{where}{queue} -- echo hello")

@@ -18,13 +18,13 @@ from stayer.core.errors import Refused
 
 
 @contextmanager
-def server_beside(given: Given, port: int | None) -> Iterator[None]:
+def serve_meanwhile(given: Given, port: int | None) -> Iterator[None]:
     """Serve the same store as long as this goes on; it prints where, and the link to log in."""
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         note("no web page: pip install '.[web]' in a checkout adds it (or run with --no-serve)")
         yield
         return
-    _refuse_a_taken_port(given.config().serve, port)
+    _refuse_taken_port(given.config().serve, port)
     command = [sys.executable, "-m", "stayer", "serve", "--parent", str(os.getpid())]
     if given.config_file is not None:
         command += ["--config", given.config_file]
@@ -43,7 +43,7 @@ def server_beside(given: Given, port: int | None) -> Iterator[None]:
         process.wait()
 
 
-def _refuse_a_taken_port(settings: Mapping[str, object], port: int | None) -> None:
+def _refuse_taken_port(settings: Mapping[str, object], port: int | None) -> None:
     """Refuse now: the server would find out only after the worker has begun."""
     host = str(settings.get("host", "127.0.0.1"))
     port = int(str(settings.get("port", 8787))) if port is None else port

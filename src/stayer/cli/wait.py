@@ -9,7 +9,7 @@ import rich_click as click
 from stayer.cli.command import Given, command
 from stayer.cli.common_options import timeout_option
 from stayer.cli.exit_codes import BY_FINAL_STATE, TIMED_OUT
-from stayer.cli.output import note, print_json_array, say
+from stayer.cli.output import note, print_json_array, print_line
 from stayer.cli.selection import ids_argument, resolve
 from stayer.cli.tries import Tries
 from stayer.core import codec
@@ -44,7 +44,7 @@ def wait(given: Given, ids: tuple[str, ...], timeout: float | None, as_json: boo
         print_json_array(map(codec.record, ended))
     else:
         for task in ended:
-            say(_ending(task))
+            print_line(_describe_end(task))
     if open_ids and timeout is not None:
         first = next(iter(open_ids))
         others = f" and {len(open_ids) - 1:,} more" if len(open_ids) > 1 else ""
@@ -63,7 +63,7 @@ def _each_as_it_ends(
         yield task
 
 
-def _ending(task: Task) -> str:
+def _describe_end(task: Task) -> str:
     if task.state == "failed" and task.error:
         return f"{task.id} failed: {task.error.type}: {task.error.message}".rstrip(": ")
     if task.started_at is None or task.finished_at is None:

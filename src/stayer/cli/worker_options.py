@@ -210,16 +210,16 @@ class WorkerPlan(NamedTuple):
 
 def plan_worker(config: Config, given: Mapping[str, Any], slots: int = 1) -> WorkerPlan:
     """Merge flags and file. A flag goes first; one that says what to run replaces all of these."""
-    said = {
+    options = {
         name: value
         for name, value in given.items()
         if value is not None and value is not False and value != ()
     }
-    in_file, ignored_note = _settings_in_force(config, said)
-    both: dict[str, Any] = {**in_file, **said}
-    _refuse_empty_limits(config, said, both)
+    in_file, ignored_note = _settings_in_force(config, options)
+    both: dict[str, Any] = {**in_file, **options}
+    _refuse_empty_limits(config, options, both)
     if "threads" in both:
-        _check_threads(both, "--threads" if "threads" in said else f"threads in {config.file}")
+        _check_threads(both, "--threads" if "threads" in options else f"threads in {config.file}")
         if "task_user" in both:
             raise BadConfig(
                 "--task-user is for tasks in processes of their own, and --threads runs all of "
@@ -252,23 +252,25 @@ def _queues(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _settings_in_force(
-    config: Config, said: Mapping[str, Any]
+    config: Config, options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], str | None]:
     """What the file says that flags leave standing; and, where they do away with more than they
     replace because threads and processes don't go together, what to say of that.
     """
     in_file, ignored_note = dict(config.worker), None
-    if any(name in said for name in _HANDLERS):
+    if any(name in options for name in _HANDLERS):
         in_file = {name: value for name, value in in_file.items() if name not in _HANDLERS}
-    in_processes = [name for name in _HANDLERS if name in said and name != "app"]
-    if in_processes and "threads" in in_file and "threads" not in said:
+    in_processes = [name for name in _HANDLERS if name in options and name != "app"]
+    if in_processes and "threads" in in_file and "threads" not in options:
         threads, flag = in_file.pop("threads"), f"--{in_processes[0].replace('_', '-')}"
         ignored_note = (
             f"threads = {threads} in {config.file} is ignored, because {flag} runs tasks in "
             f"processes of their own: start another worker, without {flag}, for the threads"
         )
-    if "threads" in said:  # the file may be that of a worker without
-        if names := [name for name in _FOR_PROCESSES if name in config.worker and name not in said]:
+    if "threads" in options:  # the file may be that of a worker without
+        if names := [
+            name for name in _FOR_PROCESSES if name in config.worker and name not in options
+        ]:
             ignored_note = (
                 f"{', '.join(names)} in {config.file} {'is' if len(names) == 1 else 'are'} "
                 "ignored, because --threads runs the functions of an app only, in one process: "
@@ -278,11 +280,13 @@ def _settings_in_force(
     return in_file, ignored_note
 
 
-def _refuse_empty_limits(config: Config, said: Mapping[str, Any], both: Mapping[str, Any]) -> None:
+def _refuse_empty_limits(
+    config: Config, options: Mapping[str, Any], both: Mapping[str, Any]
+) -> None:
     for name in ("time_limit", "silence_limit", "memory_limit"):
         if both.get(name) == 0:
             flag = f"--{name.replace('_', '-')} 0"
-            where = flag if name in said else f"{name} 0 in {config.file}"
+            where = flag if name in options else f"{name} 0 in {config.file}"
             raise BadConfig(f"{where} leaves tasks nothing: leave it out for no limit")
 
 

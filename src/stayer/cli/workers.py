@@ -5,7 +5,7 @@ from __future__ import annotations
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
-from stayer.cli.output import note, plural, print_json_array, say
+from stayer.cli.output import note, plural, print_json_array, print_line
 from stayer.cli.param_types import complete_worker
 from stayer.cli.tries import Tries
 from stayer.core import codec
@@ -51,5 +51,5 @@ def drop(given: Given, ids: tuple[str, ...]) -> int:
     store, tries = given.store(), Tries()
     for id in dict.fromkeys(ids):
         with tries.each():
-            say(f"{id} dropped, {plural(operator_of(store).drop_worker(id))} returned")
+            print_line(f"{id} dropped, {plural(operator_of(store).drop_worker(id))} returned")
     return tries.worst

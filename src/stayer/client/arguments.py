@@ -44,7 +44,7 @@ class Arguments:
         )
 
     @functools.cached_property
-    def _passed(self) -> inspect.Signature:
+    def _signature_of_call(self) -> inspect.Signature:
         """What a caller passes."""
         known = self._signature.parameters
         kept = [known[name] for name in known if name not in self.contexts]
@@ -67,12 +67,16 @@ class Arguments:
     def _bound(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         """What each parameter is given, in their order; quickly, if it is all of them."""
         by_name = dict(zip(self._positional, args, strict=False))
-        if self._can_be_named and len(args) == len(by_name) and not by_name.keys() & kwargs.keys():
+        if (
+            self._all_can_be_named
+            and len(args) == len(by_name)
+            and not by_name.keys() & kwargs.keys()
+        ):
             by_name.update(kwargs)
             if by_name.keys() == self._plain.keys():
                 return {name: by_name[name] for name in self._plain}
         try:
-            return self._passed.bind(*args, **kwargs).arguments
+            return self._signature_of_call.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"task {self._name}: {error}") from None
 
@@ -84,11 +88,11 @@ class Arguments:
         if not isinstance(given, dict):
             raise BadInput(f"task {self._name}: its parameters are to be an object, by name")
         converted: dict[str, object] = {}
-        for name, is_needed, plain in self._asked_for:
+        for name, is_needed, plain in self._parameters:
             if name in given:
                 value = given[name]
                 is_converted = type(value) is plain
-                converted[name] = value if is_converted else self._converted(name, value)
+                converted[name] = value if is_converted else self._convert_argument(name, value)
             elif is_needed:
                 self._refuse_unknown(given)
                 raise BadInput(f"task {self._name}: parameter {name!r} is missing")
@@ -98,7 +102,7 @@ class Arguments:
 
     def _refuse_unknown(self, given: dict[str, Any]) -> None:
         for name in given:
-            if name not in self._passed.parameters:
+            if name not in self._signature_of_call.parameters:
                 raise BadInput(f"task {self._name} has no parameter {name!r}")
 
     def complete(
@@ -107,12 +111,12 @@ class Arguments:
         """Complete a direct call, with the running task where the caller left it out."""
         if any(isinstance(value, Context) for value in (*args, *kwargs.values())):
             return args, kwargs
-        return self._with(context, self._passed.bind(*args, **kwargs).arguments)
+        return self._with(context, self._signature_of_call.bind(*args, **kwargs).arguments)
 
     def _with(
         self, context: Context | None, given: dict[str, object]
     ) -> tuple[tuple[object, ...], dict[str, object]]:
-        if self._can_be_named:
+        if self._all_can_be_named:
             for name in self.contexts:
                 given[name] = context
             return (), given
@@ -122,7 +126,7 @@ class Arguments:
         bound.apply_defaults()
         return bound.args, bound.kwargs
 
-    def _converted(self, name: str, value: Value) -> object:
+    def _convert_argument(self, name: str, value: Value) -> object:
         try:
             return self._convert(name, value)
         except msgspec.ValidationError as error:
@@ -145,7 +149,7 @@ class Arguments:
         return types
 
     @functools.cached_property
-    def _asked_for(self) -> tuple[tuple[str, bool, type | None], ...]:
+    def _parameters(self) -> tuple[tuple[str, bool, type | None], ...]:
         """What may be passed, whether it must be, and which plain type needs no conversion."""
         return tuple(
             (
@@ -153,25 +157,25 @@ class Arguments:
                 parameter.default is parameter.empty and parameter.kind in _NAMED,
                 next((plain for plain in _PLAIN if plain is self._types[name]), None),
             )
-            for name, parameter in self._passed.parameters.items()
+            for name, parameter in self._signature_of_call.parameters.items()
         )
 
     @functools.cached_property
     def _plain(self) -> dict[str, type | None]:
         """What may be passed, and the type that needs no conversion."""
-        return {name: plain for name, _, plain in self._asked_for}
+        return {name: plain for name, _, plain in self._parameters}
 
     @functools.cached_property
     def _positional(self) -> tuple[str, ...]:
         """What may be passed without its name."""
         return tuple(
             name
-            for name, parameter in self._passed.parameters.items()
+            for name, parameter in self._signature_of_call.parameters.items()
             if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
         )
 
     @functools.cached_property
-    def _can_be_named(self) -> bool:
+    def _all_can_be_named(self) -> bool:
         """Each parameter can be passed by its name, as almost always."""
         kinds = {parameter.kind for parameter in self._signature.parameters.values()}
         return kinds <= {

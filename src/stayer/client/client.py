@@ -186,7 +186,7 @@ class Client:
         new = build(queue, parameters, self.defaults, name=task, command=command, **options)
         wanted = Schedule(
             name=name, cron=cron, zone=zone, overlap=overlap, catch_up=catch_up,
-            jitter=seconds(jitter), paused=paused, task=parse.repeated(new),
+            jitter=seconds(jitter), paused=paused, task=parse.without_id(new),
         )  # fmt: skip
         return schedules.add(self.store, wanted, replacing=replace)
 

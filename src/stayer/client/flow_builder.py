@@ -19,7 +19,7 @@ from msgspec import Struct
 from stayer.core import units
 from stayer.core.errors import BadInput
 from stayer.core.flows.model import NewFlow
-from stayer.core.flows.plan import PART_LIMIT, PartPlan, check_name, filled, lay_out
+from stayer.core.flows.plan import PART_LIMIT, PartPlan, check_name, fill_command, lay_out
 from stayer.core.model import NewTask, Value
 
 Build: TypeAlias = Callable[..., NewTask]
@@ -198,7 +198,7 @@ class Flow:
         """Build the task of a map for an item, or for none."""
         if isinstance(what, list | tuple):
             value = cast(Value, item[0]) if item else None
-            command = filled(what, value) if item else what
+            command = fill_command(what, value) if item else what
             return self._pattern(None, command, None, value, queue, options)
         function = cast(Callee, what)
         if item and isinstance(item[0], Mapping):

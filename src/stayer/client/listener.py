@@ -308,8 +308,8 @@ class Listener:
             if order.verb == "cancel":
                 self._cancelled.add((orders.id, orders.attempt))
                 if self._heart is not None:
-                    heard = Report(id=orders.id, attempt=orders.attempt, acknowledged=order.number)
-                    self._heart.report(heard)
+                    report = Report(id=orders.id, attempt=orders.attempt, acknowledged=order.number)
+                    self._heart.report(report)
 
     def _drain(self) -> None:
         self._draining = True

@@ -27,7 +27,7 @@ from stayer.core.lifecycle import (
     Start,
     Stop,
     decide,
-    raised,
+    read_exception,
 )
 from stayer.core.model import RUNNING, Fault, Progress, Report, Task, Value
 from stayer.core.units import format_size
@@ -107,7 +107,9 @@ class Processor:
     def fail(self, error: str | BaseException | Fault) -> None:
         """Say that it went wrong: charged as a failure, run again if it has retries left."""
         fault = as_fault(error)
-        happening = raised(error, fault) if isinstance(error, BaseException) else Fail(fault)
+        happening = (
+            read_exception(error, fault) if isinstance(error, BaseException) else Fail(fault)
+        )
         self._settle(happening, "failed")
 
     def give_back(self) -> None:

@@ -132,18 +132,18 @@ def build(
 ) -> NewTask:
     """A task fit to be submitted, or BadInput."""
     _refuse_unknown(options)
-    asked: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    for name in asked.keys() & _READERS.keys():
-        asked[name] = _READERS[name](asked[name])
-    asked.setdefault("owner", defaults.owner)
-    asked.setdefault("retries", defaults.retries)
-    if after := asked.get("after"):
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    for name in given.keys() & _READERS.keys():
+        given[name] = _READERS[name](given[name])
+    given.setdefault("owner", defaults.owner)
+    given.setdefault("retries", defaults.retries)
+    if after := given.get("after"):
         if isinstance(after, str):
             raise BadInput(f"after {after!r}: give a list of tasks or ids, such as [{after!r}]")
-        asked["after"] = [each if isinstance(each, str) else each.id for each in after]
-    if (near := asked.get("near")) is not None and not isinstance(near, str):
-        asked["near"] = near.id
-    return checks.new_task(queue=queue, parameters=cast(Value, parameters), id=id, **asked)
+        given["after"] = [each if isinstance(each, str) else each.id for each in after]
+    if (near := given.get("near")) is not None and not isinstance(near, str):
+        given["near"] = near.id
+    return checks.new_task(queue=queue, parameters=cast(Value, parameters), id=id, **given)
 
 
 def _refuse_unknown(options: Mapping[str, object]) -> None:
@@ -212,13 +212,13 @@ def submit_many(
         if isinstance(error, StoreError) and error.unsure:
             rest = f"some of the {len(chunk):,} after them may have been"
             rest += ": the error's `drawn` has their ids" if error.drawn else ""
-        _tell(error, f"the first {accepted} tasks were accepted, {rest}")
+        _add_to_error(error, f"the first {accepted} tasks were accepted, {rest}")
         raise
     if deleted:
-        raise _deleted(deleted, accepted)
+        raise _make_deleted_error(deleted, accepted)
 
 
-def _deleted(ids: Sequence[str], total: int) -> DeletedId:
+def _make_deleted_error(ids: Sequence[str], total: int) -> DeletedId:
     named = ", ".join(ids[:NAMED]) + (" …" if len(ids) > NAMED else "")
     error = DeletedId(
         f"{len(ids):,} of {total:,} tasks were not accepted, for tasks with their ids have been "
@@ -238,7 +238,7 @@ def chunks(items: Iterable[T]) -> Iterator[list[T]]:
 def _accept(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
     if not tracing.is_near():
         return _accept_traced(store, tasks, connection)
-    with tracing.submitting(tasks) as traced:
+    with tracing.trace_submit(tasks) as traced:
         return _accept_traced(store, traced, connection)
 
 
@@ -250,7 +250,7 @@ def _accept_traced(store: Store, tasks: Sequence[NewTask], connection: object) -
     return store.submit_on(connection, tasks)
 
 
-def _tell(error: Exception, news: str) -> None:
+def _add_to_error(error: Exception, news: str) -> None:
     """Add to what the error says, leaving its kind as it is."""
     if isinstance(error, StayerError):
         error.args = (f"{str(error).replace(UNCHANGED, '')} ({news})",)

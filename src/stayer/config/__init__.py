@@ -212,18 +212,18 @@ def load(
 ) -> Config:
     """The settings in force. A flag that is None, and a variable that is empty, say nothing."""
     environ = os.environ if environ is None else environ
-    said = {name: value for name, value in (flags or {}).items() if value is not None}
-    _refuse_unknown("flags", said, (*SETTINGS, "config"))
+    overrides = {name: value for name, value in (flags or {}).items() if value is not None}
+    _refuse_unknown("flags", overrides, (*SETTINGS, "config"))
     path, origin, passed_over = _find_file(
-        said.get("config"), environ, Path() if cwd is None else cwd
+        overrides.get("config"), environ, Path() if cwd is None else cwd
     )
     in_file = {} if path is None else _read(path, owned=origin != "named")
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     written: object
     for name, setting in SETTINGS.items():
-        if name in said:
-            sources[name], written = setting.flag, said[name]
+        if name in overrides:
+            sources[name], written = setting.flag, overrides[name]
         elif environ.get(setting.variable):
             sources[name], written = setting.variable, environ[setting.variable]
         elif name in in_file:

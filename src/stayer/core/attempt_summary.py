@@ -10,24 +10,26 @@ WORTH_SAYING = 1.0
 
 
 def account(task: Task, change: Change, took: float | None, still: float = 0.0) -> str:
-    """`task a (ffmpeg) failed after 5m 03s (error, ExitCode: exit code 1)`."""
-    after = "" if took is None else f" after {lasted(took, still)}"
-    return f"{named(task)} {_became(change)}{after}{_why(change)}{_next(change)}"
+    """Describe how an attempt ended: `task a (ffmpeg) failed after 5m 03s (error, ExitCode: exit
+    code 1)`.
+    """
+    after = "" if took is None else f" after {describe_duration(took, still)}"
+    return f"{describe_task(task)} {_describe_end(change)}{after}{_why(change)}{_next(change)}"
 
 
-def lasted(took: float, still: float) -> str:
-    """`5m 03s`, and how much of that it did nothing because it was paused or frozen."""
+def describe_duration(took: float, still: float) -> str:
+    """Format how long it took: `5m 03s`, and how much of that it was paused or frozen."""
     stood = f", of which it stood still for {format_duration(still)}"
     return format_duration(took) + (stood if still >= WORTH_SAYING else "")
 
 
-def named(task: Task) -> str:
-    """`task a (ffmpeg)`, and which try it is if it is not the first."""
+def describe_task(task: Task) -> str:
+    """Name a task: `task a (ffmpeg)`, and which attempt it is if it is not the first."""
     kind = f" ({_line(task.kind, 40)})" if task.kind else ""
     return f"task {task.id}{kind}" + (f", attempt {task.attempt}" if task.attempt > 1 else "")
 
 
-def _became(change: Change) -> str:
+def _describe_end(change: Change) -> str:
     if change.to == "complete":
         return "is complete"
     if change.to == "failed":
@@ -43,14 +45,14 @@ def _why(change: Change) -> str:
     if change.to in ("complete", "cancelled") or end is None or end.ending is None:
         return ""
     if (fault := end.error) is not None:
-        said = _line(f"{fault.type}: {fault.message}".rstrip(": "), 200)
+        text = _line(f"{fault.type}: {fault.message}".rstrip(": "), 200)
     else:  # the ending comes first in the note of the event
-        said = (change.effect.note or "").partition(": ")[2]
-    return f" ({', '.join(each for each in (end.ending, said) if each)})"
+        text = (change.effect.note or "").partition(": ")[2]
+    return f" ({', '.join(each for each in (end.ending, text) if each)})"
 
 
 def _line(text: str, longest: int) -> str:
-    """What a task says of itself must not make lines of its own."""
+    """Put a task's own words on one line, cut to a length."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text[: longest + 1])
     return plain if len(plain) <= longest else plain[: longest - 1] + "…"
 

@@ -14,8 +14,8 @@ class Reach(Struct, frozen=True):
     """The others, and why."""
 
 
-def told(away: dict[str, str]) -> str:
-    """What is to be said of them where a list has nothing of theirs."""
+def describe_away(away: dict[str, str]) -> str:
+    """Say which queues can't be reached, for a list that has nothing of theirs."""
     names = sorted(away)
     listed = ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
     one = len(names) == 1

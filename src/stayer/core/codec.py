@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from stayer.core import limits
 from stayer.core.errors import BadInput, TooLarge
-from stayer.core.fields import POLICY, RECORD, named
+from stayer.core.fields import POLICY, RECORD, field_names
 from stayer.core.model import (
     JSON,
     STATES,
@@ -52,10 +52,10 @@ _BYTES_LIKE = (bytes, bytearray, memoryview)
 _INFLATED_LIMIT = 64_000_000
 """A blob that claims to be larger is no work of `pack`, but a trap for the memory."""
 
-TIMES = frozenset((*named("moment"), "at", "oldest", "next", "last", "next_start"))
+TIMES = frozenset((*field_names("moment"), "at", "oldest", "next", "last", "next_start"))
 """What is shown as a time, by the names of fields: those of a task, then those of other records."""
-_STRUCTS = frozenset(named("structs"))
-_LISTS = frozenset((*named("words"), "queues", "names", "programs"))
+_STRUCTS = frozenset(field_names("structs"))
+_LISTS = frozenset((*field_names("words"), "queues", "names", "programs"))
 _SURE = frozenset((str, int, bool))
 """What JSON says as it is, or not at all."""
 _AS_THEY_ARE = frozenset((str, int, float, bool, dict, list))
@@ -87,7 +87,9 @@ UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def pack(value: Value, what: str, limit: int) -> str | bytes | None:
-    """The stored form: JSON text, or bytes; large ones compressed. Raises BadInput, TooLarge."""
+    """Return a value's stored form: JSON text, or bytes; large ones compressed. Raises BadInput,
+    TooLarge.
+    """
     if value is None:
         return None
     if isinstance(value, _BYTES_LIKE):
@@ -97,7 +99,7 @@ def pack(value: Value, what: str, limit: int) -> str | bytes | None:
         if len(form) > limit:
             raise _too_large(what, len(form), limit)
         if type(value) in _SURE:
-            return form.decode() if len(form) <= COMPRESS_OVER else _squeezed(form)
+            return form.decode() if len(form) <= COMPRESS_OVER else _compress_or_text(form)
         # Much that JSON can't say msgspec turns into something else; then it does not come back.
         back = _decode(form)
         faithful = back == value
@@ -108,7 +110,7 @@ def pack(value: Value, what: str, limit: int) -> str | bytes | None:
         _complain(value, what)
     if len(form) > 2 * NESTING_LIMIT and _is_deep(form, back):
         raise _too_deep(what)
-    return form.decode() if len(form) <= COMPRESS_OVER else _squeezed(form)
+    return form.decode() if len(form) <= COMPRESS_OVER else _compress_or_text(form)
 
 
 def size(value: Value) -> int:
@@ -121,19 +123,19 @@ def size(value: Value) -> int:
         return 0
 
 
-def _squeezed(form: bytes) -> str | bytes:
-    return _squeeze(form, _JSON) or form.decode()
+def _compress_or_text(form: bytes) -> str | bytes:
+    return _compress(form, _JSON) or form.decode()
 
 
 def _pack_bytes(value: bytes, what: str, limit: int) -> bytes:
     if len(value) > limit:
         raise _too_large(what, len(value), limit)
-    if len(value) > COMPRESS_OVER and (squeezed := _squeeze(value, _BYTES)):
+    if len(value) > COMPRESS_OVER and (squeezed := _compress(value, _BYTES)):
         return squeezed
     return _MAGIC + _RAW + value if value.startswith(_MAGIC) else value
 
 
-def _squeeze(form: bytes, kind: bytes) -> bytes | None:
+def _compress(form: bytes, kind: bytes) -> bytes | None:
     if len(form) > _INFLATED_LIMIT:
         return None
     squeezed = _MAGIC + kind + zlib.compress(form, 1)
@@ -152,15 +154,17 @@ def _too_large(what: str, size: int, limit: int) -> TooLarge:
 
 
 def unpack(stored: str | bytes | None) -> Value:
-    """The value of a stored form. Never fails: text that is no JSON is itself, and so are bytes."""
+    """Return the value of a stored form. Never fails: text that is no JSON is itself, and so are
+    bytes.
+    """
     if isinstance(stored, str):
-        return _decoded(stored, stored)
+        return _decode_or(stored, stored)
     if isinstance(stored, bytes) and stored.startswith(_MAGIC):
         return _unwrap(stored)
     return stored
 
 
-def _decoded(form: str | bytes, otherwise: str | bytes) -> Value:
+def _decode_or(form: str | bytes, otherwise: str | bytes) -> Value:
     try:
         value: JSON = _decode(form)
     except UNREADABLE:
@@ -175,11 +179,11 @@ def _unwrap(stored: bytes) -> Value:
     form = _inflate(body) if kind in (_JSON, _BYTES) else None
     if form is None:
         return stored
-    return form if kind == _BYTES else _decoded(form, stored)
+    return form if kind == _BYTES else _decode_or(form, stored)
 
 
 def _inflate(body: bytes) -> bytes | None:
-    """What was compressed, or None where it is damaged."""
+    """Decompress, or return None where it is damaged."""
     inflater = zlib.decompressobj()
     try:
         form = inflater.decompress(body, _INFLATED_LIMIT)
@@ -224,8 +228,8 @@ def _complain(value: object, what: str, steps: Iterable[int] = ()) -> None:
 def _find_fault(
     value: object, what: str, steps: Iterator[int], depth: int = 0
 ) -> tuple[list[str], str] | None:
-    """What JSON can't hold, and the way to it, its end first. The way is made on the way back:
-    there may be millions of values, and each of them below a key of megabytes.
+    """Find what JSON can't hold, and the path to it, its end first. The path is built on the way
+    back: there may be millions of values, and each of them below a key of megabytes.
     """
     if next(steps, None) is None:
         raise _Weary
@@ -244,7 +248,7 @@ def _find_fault(
             continue
         if found := _find_fault(inner, what, steps, depth + 1):
             found[0].append(
-                f"[{limits.shown(key)}]" if isinstance(value, _WITH_KEYS) else f".{key}"
+                f"[{limits.quote(key)}]" if isinstance(value, _WITH_KEYS) else f".{key}"
             )
             return found
     problem = _problem(value)
@@ -252,7 +256,7 @@ def _find_fault(
 
 
 def _parts(value: object) -> Iterator[tuple[Any, Any]]:
-    """What is in the value, with its place, key or name there."""
+    """Yield what is in the value, with its place, key or name there."""
     if isinstance(value, list | tuple):
         yield from enumerate(value)
     elif isinstance(value, dict):
@@ -304,8 +308,8 @@ def _kind_problem(value: object) -> str | None:
 
 def _key_problem(key: object) -> str | None:
     if not isinstance(key, str):
-        said = f"has the key {limits.shown(key)}: the keys of a JSON object are strings"
-        return f"{said}, pass {limits.shown(str(key))}"
+        text = f"has the key {limits.quote(key)}: the keys of a JSON object are strings"
+        return f"{text}, pass {limits.quote(str(key))}"
     return None if _surrogate(key) is None else "has a key with a lone surrogate, which is no text"
 
 
@@ -318,16 +322,18 @@ def _surrogate(text: str) -> int | None:
 
 
 def record(task: Task) -> dict[str, JSON]:
-    """The public record, the same names everywhere, and what was decided about its life."""
-    return {**_shown(task, RECORD), **_shown_policy(task.policy)}
+    """Return a task's public record: the same names everywhere, and what was decided about its
+    life.
+    """
+    return {**_record_json(task, RECORD), **_policy_json(task.policy)}
 
 
 @lru_cache(maxsize=256)  # few differ, and it is a third of the record
 def _policy_items(policy: Policy) -> tuple[tuple[str, JSON], ...]:
-    return tuple(_shown(policy, POLICY).items())
+    return tuple(_record_json(policy, POLICY).items())
 
 
-def _shown_policy(policy: Policy) -> dict[str, JSON]:
+def _policy_json(policy: Policy) -> dict[str, JSON]:
     # Lists anew each time: the caller may change what it gets.
     return {
         name: list(value) if isinstance(value, list) else value
@@ -336,44 +342,44 @@ def _shown_policy(policy: Policy) -> dict[str, JSON]:
 
 
 def attempt_record(attempt: Attempt) -> dict[str, JSON]:
-    """One try at a task."""
-    return _shown(attempt)
+    """Return the public record of one attempt."""
+    return _record_json(attempt)
 
 
 def usage_record(usage: Usage) -> dict[str, JSON]:
-    """What an attempt had used at a moment."""
-    return _shown(usage)
+    """Return what an attempt had used at a moment, as JSON."""
+    return _record_json(usage)
 
 
 def checkpoint_record(checkpoint: Checkpoint) -> dict[str, JSON]:
-    """What a task saved last."""
-    return _shown(checkpoint)
+    """Return what a task saved last, as JSON."""
+    return _record_json(checkpoint)
 
 
 def log_record(piece: LogPiece) -> dict[str, JSON]:
-    """A piece of a log."""
-    return _shown(piece)
+    """Return a piece of a log, as JSON."""
+    return _record_json(piece)
 
 
 def event_record(event: Event) -> dict[str, JSON]:
     """Something that happened to a task."""
-    return _shown(event)
+    return _record_json(event)
 
 
 def queue_record(queue: QueueInfo) -> dict[str, JSON]:
-    """A queue, with a count for every state."""
-    shown = _shown(queue)
+    """Return a queue as JSON, with a count for every state."""
+    shown = _record_json(queue)
     if queue.rate is not None:
-        shown["rate"] = rate_limit.written(queue.rate)
+        shown["rate"] = rate_limit.format_rate(queue.rate)
     return {**shown, "counts": {state: queue.counts.get(state, 0) for state in STATES}}
 
 
 def worker_record(worker: Worker) -> dict[str, JSON]:
-    """A worker, as the store knows it."""
-    return _shown(worker)
+    """Return a worker as JSON, as the store knows it."""
+    return _record_json(worker)
 
 
-def _shown(record: Struct, names: tuple[str, ...] = ()) -> dict[str, JSON]:
+def _record_json(record: Struct, names: tuple[str, ...] = ()) -> dict[str, JSON]:
     names = names or record.__struct_fields__
     values = msgspec.structs.asdict(record)
     shown: dict[str, JSON] = {name: values[name] for name in names}
@@ -381,13 +387,13 @@ def _shown(record: Struct, names: tuple[str, ...] = ()) -> dict[str, JSON]:
     special = _special(names)
     for name, value in shown.items():
         if value is not None and (name in special or type(value) not in _AS_THEY_ARE):
-            shown[name] = _shown_field(name, value)
+            shown[name] = _field_json(name, value)
     return shown
 
 
 @cache
 def _special(names: tuple[str, ...]) -> frozenset[str]:
-    """Those of the fields that are shown as something else."""
+    """Return those of the fields that are shown as something else."""
     return frozenset(
         name
         for name in names
@@ -395,7 +401,7 @@ def _special(names: tuple[str, ...]) -> frozenset[str]:
     )
 
 
-def _shown_field(name: str, value: Any) -> JSON:
+def _field_json(name: str, value: Any) -> JSON:
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
     if name in TIMES or name.endswith("_at"):
@@ -403,8 +409,8 @@ def _shown_field(name: str, value: Any) -> JSON:
     if name in _LISTS:
         return list(value)
     if name in _STRUCTS:
-        return [_shown(each) for each in value]
-    return _shown(value) if isinstance(value, Struct) else value
+        return [_record_json(each) for each in value]
+    return _record_json(value) if isinstance(value, Struct) else value
 
 
 def encode(value: JSON) -> str:
@@ -418,7 +424,7 @@ def encode_pretty(value: JSON) -> str:
 
 
 def parse(text: str | bytes, what: str) -> Value:
-    """A value that somebody wrote as JSON; `{"base64": "…"}` stands for bytes."""
+    """Read a value that somebody wrote as JSON; `{"base64": "…"}` stands for bytes."""
     try:
         value: JSON = _decode(text)
     except UNREADABLE as error:
@@ -427,7 +433,7 @@ def parse(text: str | bytes, what: str) -> Value:
 
 
 def as_value(value: Value, what: str) -> Value:
-    """What somebody wrote: `{"base64": …}` stands for bytes."""
+    """Convert decoded JSON to a value: `{"base64": …}` stands for bytes."""
     if not isinstance(value, dict) or value.keys() != {"base64"}:
         return value
     text = value["base64"]

@@ -44,9 +44,9 @@ def effect(
     order: int | None = None,
     from_start: bool = False,
 ) -> Effect:
-    """What a change does that leads `to` here and `sets` these fields. `word` says what happened,
-    if that is not its `ending`: it names the event if the state stays, else it is the event's note.
-    `order` is the number that it takes, if it takes one.
+    """Make the effect of a change that leads `to` here and `sets` these fields. `word` says what
+    happened, if that is not its `ending`: it names the event if the state stays, else it is the
+    event's note. `order` is the number that it takes, if it takes one.
     """
     fields: dict[str, Any] = {"returned_from": None, **_FOLLOWS[state, to], **sets}
     times = {"updated": 0.0}
@@ -85,8 +85,9 @@ def effect(
 
 
 @lru_cache(maxsize=256)
-def done(state: State, worker: str | None) -> Effect:
-    """What it does that a task ran to its end: of all effects the most frequent, so it is shared.
+def completion(state: State, worker: str | None) -> Effect:
+    """Return the effect of running to the end. It is shared, since it is by far the most frequent.
+    The worker is named, for the end is welcome late: then nobody holds the task any more.
 
     The worker is named, for the end is welcome late: then nobody holds the task any more.
     """
@@ -94,8 +95,8 @@ def done(state: State, worker: str | None) -> Effect:
     return effect(state, "complete", sets, ending="done")
 
 
-def _leaving(state: State, to: State) -> dict[str, Any]:
-    """The fields that are cleared on the way from one state to another."""
+def _fields_cleared(state: State, to: State) -> dict[str, Any]:
+    """Return the fields that a change from one state to another clears."""
     cleared: dict[str, Any] = {}
     if to == state:
         return cleared
@@ -110,7 +111,7 @@ def _leaving(state: State, to: State) -> dict[str, Any]:
     return cleared
 
 
-_FOLLOWS = {(state, to): _leaving(state, to) for state in STATES for to in STATES}
+_FOLLOWS = {(state, to): _fields_cleared(state, to) for state in STATES for to in STATES}
 
 
 def _moment(to: State) -> Literal["started_at", "finished_at"] | None:
@@ -122,7 +123,9 @@ def _moment(to: State) -> Literal["started_at", "finished_at"] | None:
 def _attempt_news(
     state: State, to: State, ending: Ending | None, fields: Mapping[str, Any]
 ) -> AttemptNews | None:
-    """What waits in a queue may end too, without an attempt."""
+    """Return what the change says of the attempt; None if there is none: what waits in a queue may
+    end too.
+    """
     if state not in RUNNING:
         return None
     if ending is not None:

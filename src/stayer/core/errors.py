@@ -185,13 +185,13 @@ class Stopped(BaseException):
 
 
 def kind(error: type[StayerError]) -> str:
-    """The name of an error between programs: `UnknownTask` is `unknown-task`."""
+    """Return the name of an error between programs: `UnknownTask` is `unknown-task`."""
     letters = (f"-{letter}" if letter.isupper() else letter for letter in error.__name__)
     return "".join(letters).lower().removeprefix("-")
 
 
 def of_kind(name: str) -> type[StayerError] | None:
-    """The error with this name that is made of its message alone."""
+    """Return the error with this name that is made of its message alone."""
     known: list[type[StayerError]] = [StayerError]
     for each in known:
         known.extend(each.__subclasses__())

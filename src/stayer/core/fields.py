@@ -50,7 +50,7 @@ class Row(Struct, frozen=True):
     """What the help calls its value, if not by its kind."""
     most: Most | None = None
     """How long it may be, if not as long as its kind usually is."""
-    written: Any = None
+    json_type: Any = None
     """The type of it in JSON that somebody writes, if not that of its kind."""
     shown: bool = True
     """Whether it is in the public record."""
@@ -93,7 +93,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             "higher goes first",
             18,
             "Higher goes first. Default: 0.",
-            written=Annotated[int, Meta(ge=-_MOST_WHOLE, lt=_MOST_WHOLE)],
+            json_type=Annotated[int, Meta(ge=-_MOST_WHOLE, lt=_MOST_WHOLE)],
         ),
         "delay": Row(
             "how long after its submission it may start", None, "Start it in 10m, 2h, 1d …"
@@ -201,7 +201,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             "how often it may be run again after a failure",
             None,
             "How often to run it again if it fails.",
-            written=Annotated[int, Meta(ge=0, lt=_MOST_WHOLE)],
+            json_type=Annotated[int, Meta(ge=0, lt=_MOST_WHOLE)],
         ),
         "retry_wait": Row(
             "how long it waits before the first retry; 10 s, if only `retries` is given",
@@ -210,7 +210,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
         ),
         "retry_backoff": Row(
             "the factor by which each further wait is longer (2, if nothing is said)",
-            written=_FACTOR,
+            json_type=_FACTOR,
         ),
         "retry_cap": Row("the longest that it waits before a retry (1 h, if nothing is said)"),
         "retry_on": Row(
@@ -248,7 +248,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             "after one that exceeded it (1: not)",
             None,
             "Let a retry after the time limit have so many times as long. Default: as long.",
-            written=_FACTOR,
+            json_type=_FACTOR,
         ),
         "time_most": Row(
             "the longest that `time_limit` gets so; null: without end",
@@ -259,7 +259,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             "the factor by which `memory_limit` grows in the same way",
             None,
             "Let a retry after the memory limit have so many times as much. Default: as much.",
-            written=_FACTOR,
+            json_type=_FACTOR,
         ),
         "memory_most": Row(
             "the most that `memory_limit` gets so; null: without end",
@@ -375,10 +375,10 @@ class Field(Struct, frozen=True, kw_only=True):
         return Most(WORD) if self.kind == "text" else None
 
     @property
-    def written(self) -> Any:
+    def json_type(self) -> Any:
         """Its type in JSON that somebody writes: times and sizes may be text."""
-        if self.row.written is not None:
-            return self.row.written
+        if self.row.json_type is not None:
+            return self.row.json_type
         return _WRITTEN.get(self.kind, self.type)
 
 
@@ -410,7 +410,7 @@ def _kind(hint: Any) -> Kind:
 
 
 def _fields() -> Iterator[Field]:
-    """Every field once; LookupError if a class and the table do not have the same ones."""
+    """Return every field once; LookupError if a class and the table do not have the same ones."""
     declared: dict[type[Struct], dict[str, Any]] = {
         home: {found.name: found for found in msgspec.structs.fields(home)}
         for home in (Task, NewTask, Policy)
@@ -478,7 +478,7 @@ MOST = {name: most for name, field in SUBMISSION.items() if (most := field.most)
 """How long the texts and lists of a submission may be."""
 
 
-def named(*kinds: Kind) -> tuple[str, ...]:
+def field_names(*kinds: Kind) -> tuple[str, ...]:
     """Fields of these kinds that are shown, or may be submitted."""
     return tuple(
         field.name

@@ -12,8 +12,8 @@ from typing import Any
 
 
 def function(name: str, source: str, known: Mapping[str, Any]) -> Callable[..., Any]:
-    """The function of this name that the source defines; `known` are the names that it may use.
-    Tracebacks show its lines.
+    """Compile the source and return its function of this name; `known` are the names that it may
+    use. Tracebacks show its lines.
     """
     file = f"<made of core/fields.py: {name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)

@@ -16,12 +16,12 @@ short prefix names it."""
 
 
 def is_generated(id: str) -> bool:
-    """It may be one of ours; only those can be called by a prefix."""
+    """Return whether it may be one of ours; only those can be called by a prefix."""
     return len(id) == LENGTH and all(character in _ALPHABET for character in id)
 
 
 def generate() -> str:
-    """A new task id."""
+    """Draw a new task id."""
     return _random(LENGTH)
 
 
@@ -35,12 +35,12 @@ def generate_many(count: int) -> list[str]:
 
 
 def below_queue(queue: str, drawn: str) -> str:
-    """The id of a task whose submitter may choose ids of this queue only: as if it had."""
+    """Return the id of a task whose submitter may only choose ids that begin with this queue."""
     return f"{queue}:{drawn}"
 
 
-def drawn_anew(id: str) -> str:
-    """Another id in place of one that was drawn, with whatever stands in front of that."""
+def redraw(id: str) -> str:
+    """Return another id in place of one that was drawn, with the same prefix."""
     return id[:-LENGTH] + generate()
 
 

@@ -56,7 +56,7 @@ class Ready(Struct, frozen=True):
     """The node that has it for itself, and for how many seconds."""
 
 
-class Forsake(Struct, frozen=True):
+class UpstreamFailed(Struct, frozen=True):
     """What it waits for has ended badly: its policy says what becomes of it."""
 
     upstream: str
@@ -102,7 +102,7 @@ class Interrupt(Struct, frozen=True):
     note: str | None = None
 
 
-class Lose(Struct, frozen=True):
+class WorkerLost(Struct, frozen=True):
     """Its worker is dead: not its fault, unless it happens again and again."""
 
     note: str | None = None
@@ -137,7 +137,7 @@ class Ask(Struct, frozen=True):
     arguments: dict[str, JSON] = {}
 
 
-class Tell(Struct, frozen=True):
+class Note(Struct, frozen=True):
     """Something worth remembering happened to the running task; nothing follows from it."""
 
     event: str
@@ -163,7 +163,7 @@ class Retry(Struct, frozen=True):
     """It is due when it was before; else at once. See `is_early`."""
 
 
-class Await(Struct, frozen=True):
+class WaitAgain(Struct, frozen=True):
     """What it was to run after is run again: it waits for it once more."""
 
     waits: tuple[str, ...]
@@ -181,47 +181,47 @@ class Release(Struct, frozen=True):
 
 Happening: TypeAlias = (
     Ready
-    | Forsake
+    | UpstreamFailed
     | Due
     | Reserve
     | Start
     | Done
     | Fail
     | Interrupt
-    | Lose
+    | WorkerLost
     | Snooze
     | Stop
     | Expire
     | Cancel
     | Ask
-    | Tell
+    | Note
     | Set
     | Retry
-    | Await
+    | WaitAgain
     | Hold
     | Release
 )
 
 TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     ("waiting", Ready): ("pending", "scheduled"),
-    ("waiting", Forsake): ("waiting", "pending", "scheduled", "cancelled"),
+    ("waiting", UpstreamFailed): ("waiting", "pending", "scheduled", "cancelled"),
     ("scheduled", Due): ("pending",),
     ("pending", Reserve): ("reserved",),
     ("reserved", Start): ("started",),
     **{(state, Done): ("complete",) for state in RUNNING},
     **{(state, Fail): ("failed", "pending", "scheduled", "cancelled") for state in RUNNING},
     **{(state, Interrupt): ("pending", "cancelled") for state in RUNNING},
-    **{(state, Lose): ("pending", "failed", "cancelled") for state in RUNNING},
+    **{(state, WorkerLost): ("pending", "failed", "cancelled") for state in RUNNING},
     **{(state, Snooze): ("scheduled", "cancelled") for state in RUNNING},
     **{(state, Stop): ("cancelled",) for state in RUNNING},
     **{(state, Expire): ("failed",) for state in QUEUED},
     **{(state, Cancel): ("cancelled",) for state in QUEUED},
     **{(state, Cancel): (state,) for state in RUNNING},
     **{(state, Ask): (state,) for state in RUNNING},
-    **{(state, Tell): (state,) for state in RUNNING},
+    **{(state, Note): (state,) for state in RUNNING},
     **{(state, Set): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Retry): ("pending", "scheduled", "waiting") for state in FINISHED},
-    **{(state, Await): ("waiting",) for state in QUEUED},
+    **{(state, WaitAgain): ("waiting",) for state in QUEUED},
     **{(state, Hold): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Release): (state,) for state in (*QUEUED, *RUNNING)},
 }
@@ -236,10 +236,10 @@ def decide(task: Task, happening: Happening, ago: float = 0.0) -> Change:
         raise Refused(_refusal(task, happening))
     change = _decide(task, happening)
     assert change.to in allowed, (task.state, happening, change.to)
-    return told_late(change, ago) if ago else change
+    return date_back(change, ago) if ago else change
 
 
-def told_late(change: Change, ago: float) -> Change:
+def date_back(change: Change, ago: float) -> Change:
     """Date the start or end of which a change tells so many seconds back; less than 0: it was later
     than the store's clock says, which was set back while it ran.
     """
@@ -264,11 +264,11 @@ def with_checkpoint(change: Change, saved: bytes) -> Change:
 def _decide(task: Task, happening: Happening) -> Change:
     match happening:
         case Done(result=result):
-            return _done(task, result)
+            return _complete(task, result)
         case Ready(near=near):
             to = _ready(task)
             return _change(task, to, near=near if to == "pending" else None)
-        case Forsake():
+        case UpstreamFailed():
             return _forsake(task, happening)
         case Due():
             return _change(task, "pending")
@@ -284,11 +284,11 @@ def _decide(task: Task, happening: Happening) -> Change:
             # An attempt that never began says nothing about those that were lost before it.
             began = task.state == "started"
             return _hand_back(task, "interrupted", note, losses=0 if began else UNSET)
-        case Lose(note=note):
+        case WorkerLost(note=note):
             return _lose(task, note)
         case Snooze(delay=delay, note=note):
             if task.cancel_wanted:
-                return _cancelled(task)
+                return _finish_cancelled(task)
             losses = 0 if note is None else UNSET
             return _change(
                 task,
@@ -300,22 +300,22 @@ def _decide(task: Task, happening: Happening) -> Change:
                 note=note,
             )
         case Stop():
-            return _cancelled(task)
+            return _finish_cancelled(task)
         case Expire():
-            return _failed(task, "expired", EXPIRED)
+            return _finish_failed(task, "expired", EXPIRED)
         case Cancel(grace=grace):
             if task.state in QUEUED:
-                return _cancelled(task)
+                return _finish_cancelled(task)
             return _ask(task, "cancel", {} if grace is None else {"grace": grace})
         case Ask(verb=verb, arguments=arguments):
             return _ask(task, verb, arguments)
-        case Tell(event=event, note=note):
+        case Note(event=event, note=note):
             return _change(task, task.state, word=event, note=note)
         case Set():
             return _set(task, happening)
         case Retry():
             return _retry(task, happening)
-        case Await(waits=waits, held=held):
+        case WaitAgain(waits=waits, held=held):
             return _change(task, "waiting", word="waits again", order=True, waits=waits, held=held)
         case Hold():
             return _change(task, task.state, word="held", order=True, held=True)
@@ -357,8 +357,8 @@ def _change(
     result: Value | UnsetType = UNSET,
     **sets: Unpack[_Sets],
 ) -> Change:
-    """The change of a task as it is now. `order`: it takes the next number, so that whoever read
-    the task before must read it again; the rest is as in `effects.effect`.
+    """Make the change of a task as it is now. `order`: it takes the next number, so that whoever
+    read the task before must read it again; the rest is as in `effects.effect`.
     """
     return Change(
         id=task.id,
@@ -385,7 +385,7 @@ def _change(
     )
 
 
-def _done(task: Task, result: Value) -> Change:
+def _complete(task: Task, result: Value) -> Change:
     """Written out: of all changes the one that is made most often."""
     return Change(
         id=task.id,
@@ -395,7 +395,7 @@ def _done(task: Task, result: Value) -> Change:
         last_order=task.last_order,
         queue=task.queue,
         late=True,
-        effect=effects.done(task.state, task.worker),
+        effect=effects.completion(task.state, task.worker),
         result=result,
     )
 
@@ -404,12 +404,12 @@ def _ready(task: Task) -> State:
     return "pending" if task.eta is None else "scheduled"
 
 
-def _forsake(task: Task, forsake: Forsake) -> Change:
+def _forsake(task: Task, forsake: UpstreamFailed) -> Change:
     to: State = _ready(task) if forsake.last else "waiting"
     match task.policy.when_failed:
         case "cancel":
             fault = Fault("Forsaken", f"it was to run after {forsake.upstream}")
-            return _cancelled(task, error=fault)
+            return _finish_cancelled(task, error=fault)
         case "hold":
             return _change(task, to, word="held", note=forsake.upstream, held=True)
         case "run":
@@ -423,25 +423,25 @@ def _finish(task: Task, to: State, ending: Ending, **sets: Unpack[_Sets]) -> Cha
     return _change(task, to, ending=ending, **sets)
 
 
-def _failed(task: Task, ending: Ending, fault: Fault, **sets: Unpack[_Sets]) -> Change:
+def _finish_failed(task: Task, ending: Ending, fault: Fault, **sets: Unpack[_Sets]) -> Change:
     # Scripts of stores let tasks expire too, and know no kinds.
     runs = task.program if ending == "expired" else task.kind
     sets["error"], sets["fingerprint"] = fault, fingerprint(runs, ending, fault)
     return _finish(task, "failed", ending, **sets)
 
 
-def _cancelled(task: Task, **sets: Unpack[_Sets]) -> Change:
+def _finish_cancelled(task: Task, **sets: Unpack[_Sets]) -> Change:
     return _finish(task, "cancelled", "cancelled", **sets)
 
 
 def _fail(task: Task, fail: Fail) -> Change:
     if task.cancel_wanted:
-        return _cancelled(task, error=fail.error)
+        return _finish_cancelled(task, error=fail.error)
     failures = task.failures + 1
     policy = task.policy
-    if not fail.final and retries.worthwhile(policy, failures, fail.ending, fail.error):
+    if not fail.final and retries.is_retry_allowed(policy, failures, fail.ending, fail.error):
         wait = retries.wait(policy, failures, task.id) if fail.after is None else fail.after
-        climbed = retries.climbed(policy, fail.ending)
+        climbed = retries.raise_limits(policy, fail.ending)
         return _change(
             task,
             "scheduled" if wait > 0 else "pending",
@@ -453,30 +453,30 @@ def _fail(task: Task, fail: Fail) -> Change:
             delay=wait if wait > 0 else None,
             policy=UNSET if climbed == policy else climbed,
         )
-    return _failed(task, fail.ending, fail.error, failures=failures)
+    return _finish_failed(task, fail.ending, fail.error, failures=failures)
 
 
 def _hand_back(task: Task, ending: Ending, note: str | None, **sets: Unpack[_Sets]) -> Change:
     """Back to its old place in the queue, free of charge; held there if it was to stand still."""
     if task.cancel_wanted:
-        return _cancelled(task)
-    if _pause_wanted(task):
+        return _finish_cancelled(task)
+    if _is_to_pause(task):
         sets["held"] = True
         note = f"{note}; held, for it was paused" if note else "held, for it was paused"
     sets["interruptions"], sets["orders"] = task.interruptions + 1, ()
     return _change(task, "pending", ending=ending, note=note, **sets)
 
 
-def _pause_wanted(task: Task) -> bool:
-    """What was asked last counts, if it is still to be done."""
-    asked = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
-    return asked[-1] == "pause" if asked else task.paused
+def _is_to_pause(task: Task) -> bool:
+    """Return whether it is to be paused: the last order that is still open counts."""
+    verbs = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
+    return verbs[-1] == "pause" if verbs else task.paused
 
 
 def _lose(task: Task, note: str | None) -> Change:
     if task.cancel_wanted:
         unproven = Fault("Unproven", "node lost: its process may have run on for a while")
-        return _cancelled(task, error=unproven)
+        return _finish_cancelled(task, error=unproven)
     # Only an attempt that had started can be what kills its workers; news of progress or a
     # checkpoint sets the count back to 0 (Store.beat).
     started = task.state == "started"
@@ -487,7 +487,7 @@ def _lose(task: Task, note: str | None) -> Change:
             f"its worker died {losses} times in a row while it ran, with no progress or checkpoint "
             "in between: set aside. Look into what it does to its node, then retry it.",
         )
-        change = _failed(task, "lost", fault, losses=losses)
+        change = _finish_failed(task, "lost", fault, losses=losses)
     else:  # a late `done` of this very attempt is still welcome
         mine = f"{task.worker} {task.attempt}"
         change = _hand_back(task, "lost", note, losses=losses, returned_from=mine)
@@ -496,11 +496,11 @@ def _lose(task: Task, note: str | None) -> Change:
 
 def _ask(task: Task, verb: Verb, arguments: dict[str, JSON], **sets: Unpack[_Sets]) -> Change:
     order = Order(task.last_order + 1, verb, arguments)
-    said = ", ".join(
+    text = ", ".join(
         f"{value}" if name == verb else f"{name} {value}" for name, value in arguments.items()
     )
     sets["orders"] = (*task.orders, order)
-    return _change(task, task.state, word=verb, note=said, order=True, **sets)
+    return _change(task, task.state, word=verb, note=text, order=True, **sets)
 
 
 def _set(task: Task, wanted: Set) -> Change:
@@ -536,15 +536,18 @@ def _retry(task: Task, retry: Retry) -> Change:
 
 
 def is_early(task: Task, now: float) -> bool:
-    """Whether the moment that its submitter chose is still to come: then a retry waits for it.
+    """Return whether the moment that its submitter chose is still to come: then a retry waits for
+    it.
 
     Once it has been tried, its eta is that of a retry or of a snooze, which are over with its end.
     """
     return task.attempt == 0 and task.eta is not None and task.eta > now
 
 
-def raised(error: BaseException, fault: Fault) -> Happening:
-    """What an exception that ended a task's code means for its life; `fault` describes it."""
+def read_exception(error: BaseException, fault: Fault) -> Happening:
+    """Translate an exception that ended a task's code into what happened to it; `fault` describes
+    it.
+    """
     match error:
         case errors.Snooze(delay=delay) if (wait := as_wait(delay)) is not None:
             return Snooze(wait)
@@ -555,7 +558,9 @@ def raised(error: BaseException, fault: Fault) -> Happening:
 
 
 def acknowledge(orders: tuple[Order, ...], number: int) -> tuple[Order, ...]:
-    """The orders still open once those up to `number` are carried out; a cancel stays wanted."""
+    """Return the orders still open once those up to `number` are carried out; a cancel stays
+    wanted.
+    """
     return tuple(
         Order(order.number, order.verb, order.arguments, acknowledged=True)
         if order.number <= number
@@ -567,13 +572,13 @@ def acknowledge(orders: tuple[Order, ...], number: int) -> tuple[Order, ...]:
 
 def _refusal(task: Task, happening: Happening) -> str:
     what = type(happening).__name__.lower()
-    said = f"task {task.id} is {task.state}"
+    text = f"task {task.id} is {task.state}"
     match happening:
         case Retry():
-            return f"{said}: only a finished task can be retried"
+            return f"{text}: only a finished task can be retried"
         case Cancel() | Hold() | Release() | Set() if task.state in FINISHED:
-            return f"{said}: it has ended, there is nothing to {what}"
+            return f"{text}: it has ended, there is nothing to {what}"
         case Ask(verb=verb):
-            return f"{said}: only a running task can be asked to {verb}"
+            return f"{text}: only a running task can be asked to {verb}"
         case _:
-            return f"{said}: {what} is not possible now"
+            return f"{text}: {what} is not possible now"

@@ -85,8 +85,8 @@ FILTER: dict[str, Most] = {
 """What tasks are looked for by."""
 
 
-def shown(value: object) -> str:
-    """A value as errors quote it: no more of it than a reader needs."""
+def quote(value: object) -> str:
+    """Quote a value for an error message: no more of it than a reader needs."""
     if isinstance(value, int) and value.bit_length() > 200:
         return "so long a number"
     if isinstance(value, str):
@@ -99,7 +99,7 @@ def check_length(what: str, text: str, most: int = WORD) -> None:
     """BadInput if there are more characters than fit."""
     if len(text) > most:
         raise BadInput(
-            f"{what} {shown(text[:20] + '…')} has {len(text):,} characters, at most {most:,} fit"
+            f"{what} {quote(text[:20] + '…')} has {len(text):,} characters, at most {most:,} fit"
         )
 
 

@@ -468,7 +468,7 @@ class Beat(Struct, frozen=True, kw_only=True):
     """Somebody wants this worker to finish what it runs, and to take no more."""
     away: tuple[str, ...] = ()
     """The worker's queues that can't be reached."""
-    untold: tuple[str, ...] = ()
+    undelivered: tuple[str, ...] = ()
     """The tasks whose reports did not arrive, for their part of the store is away: tell again."""
     proven: tuple[str, ...] | None = None
     """The queues in which the lease is renewed; None: in all."""

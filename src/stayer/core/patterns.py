@@ -39,33 +39,33 @@ Piece: TypeAlias = str | Star | OneOf
 
 
 def is_literal(pattern: str) -> bool:
-    """It matches just itself."""
+    """Return whether the pattern matches just itself."""
     return _SPECIAL.isdisjoint(pattern)
 
 
 def literal(word: str) -> str:
-    """The pattern that matches just this word."""
+    """Return the pattern that matches just this word."""
     return "".join(f"[{each}]" if each in _SPECIAL else each for each in word)
 
 
 def is_too_long(word: str) -> bool:
-    """No pattern matches it."""
+    """Return whether the word is too long for any pattern to match it."""
     if len(word) <= LONGEST_WORD // 4:
         return False
     return len(word) > LONGEST_WORD or len(word.encode("utf-8", "surrogatepass")) > LONGEST_WORD
 
 
 def matches(word: str, pattern: str, *, as_path: bool = False) -> bool:
-    """Whether the pattern stands for the word; `as_path`: it is the pattern of a program."""
+    """Return whether the pattern stands for the word; `as_path`: it is the pattern of a program."""
     if is_too_long(word):
         return False
     if is_literal(pattern):
         return word == pattern
-    return _compiled(pattern, as_path).fullmatch(word) is not None
+    return _compile(pattern, as_path).fullmatch(word) is not None
 
 
 def any_matches(word: str, patterns: Sequence[str], *, as_path: bool = False) -> bool:
-    """Whether one of them stands for the word."""
+    """Return whether one of them stands for the word."""
     if ANYTHING in patterns:
         return True
     return any(matches(word, pattern, as_path=as_path) for pattern in patterns)
@@ -73,7 +73,7 @@ def any_matches(word: str, patterns: Sequence[str], *, as_path: bool = False) ->
 
 @lru_cache(maxsize=256)
 def pieces(pattern: str) -> tuple[Piece, ...]:
-    """What the pattern is made of; a text is itself."""
+    """Return what the pattern is made of; a text is itself."""
     found: list[Piece] = []
     for piece in _split(pattern):
         last = found[-1] if found else None
@@ -102,7 +102,9 @@ def _split(pattern: str) -> Iterator[Piece]:
 
 
 def _end_of_set(pattern: str, position: int) -> int:
-    """A bracket right after the opening one, or after its `!`, does not close it."""
+    """Return where a set ends. A bracket right after the opening one, or after its `!`, does not
+    close it.
+    """
     return pattern.find("]", position + (2 if pattern[position : position + 1] == "!" else 1))
 
 
@@ -123,9 +125,9 @@ def _set(inside: str) -> OneOf:
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str, as_path: bool) -> re.Pattern[str]:
-    """What follows a star is looked for once, where it comes first: no later place would do better,
-    because the next star can stand for whatever is left in between.
+def _compile(pattern: str, as_path: bool) -> re.Pattern[str]:
+    """Compile a pattern. What follows a star is looked for once, where it comes first: no later
+    place would do better, because the next star can stand for whatever is left in between.
     """
     some = "[^/]*" if as_path else ".*"
     not_slash = "(?!/)" if as_path else ""

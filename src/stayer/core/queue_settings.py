@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict, get_args
 
 from stayer.core.errors import BadInput
-from stayer.core.limits import QUEUE, check_count, shown
+from stayer.core.limits import QUEUE, check_count, quote
 from stayer.core.model import KEPT, Fair, Kept, QueueSettings
 from stayer.core.notify import notices
 from stayer.core.ordering import rate_limit as rate
@@ -39,23 +39,23 @@ class WrittenSettings(TypedDict, total=False):
 
 
 def read(written: WrittenSettings) -> QueueSettings:
-    """The settings that are meant, or BadInput that says what to mend."""
+    """Read the settings that are meant, or raise BadInput that says what to fix."""
     found: QueueSettings = {}
     if "paused" in written:
         found["paused"] = bool(written["paused"])
     if "limit" in written:
-        found["limit"] = _checked("limit", written["limit"])
+        found["limit"] = _check_limit("limit", written["limit"])
     if "key_limit" in written:
-        found["key_limit"] = _checked("key_limit", written["key_limit"])
+        found["key_limit"] = _check_limit("key_limit", written["key_limit"])
     if "key_limits" in written:
         found["key_limits"] = _single(written["key_limits"])
     if "rate" in written:
-        said = written["rate"]
-        found["rate"] = None if said is None else rate.parse(said)
+        rate_text = written["rate"]
+        found["rate"] = None if rate_text is None else rate.parse(rate_text)
     if "fair" in written:
         found["fair"] = written["fair"]
         if written["fair"] not in (*FAIR, None):
-            raise BadInput(f"fair {shown(written['fair'])}: those who take turns are owner or key")
+            raise BadInput(f"fair {quote(written['fair'])}: those who take turns are owner or key")
     if "notify" in written:
         found["notify"] = notices.parse_all(written["notify"] or ())
     if "retention" in written:
@@ -65,13 +65,13 @@ def read(written: WrittenSettings) -> QueueSettings:
 
 def _retention(kept: Mapping[Kept, float | None]) -> dict[Kept, float | None]:
     if not isinstance(kept, Mapping) or not set(kept) <= set(KEPT):
-        raise BadInput(f"retention {shown(kept)}: give seconds by what is kept: {', '.join(KEPT)}")
+        raise BadInput(f"retention {quote(kept)}: give seconds by what is kept: {', '.join(KEPT)}")
     for what, seconds in kept.items():
         if seconds is not None and not (
             isinstance(seconds, int | float) and 0 <= seconds <= CENTURY
         ):
             raise BadInput(
-                f"retention of {what} {shown(seconds)}: give seconds from 0 to 100 years, or None "
+                f"retention of {what} {quote(seconds)}: give seconds from 0 to 100 years, or None "
                 "for as long as the workers are told"
             )
     return dict(kept)
@@ -79,17 +79,15 @@ def _retention(kept: Mapping[Kept, float | None]) -> dict[Kept, float | None]:
 
 def _single(limits: Mapping[str, int | None]) -> dict[str, int | None]:
     if not isinstance(limits, Mapping):
-        raise BadInput(f'key_limits {shown(limits)}: give limits by key, such as {{"ann": 3}}')
+        raise BadInput(f'key_limits {quote(limits)}: give limits by key, such as {{"ann": 3}}')
     check_count("key_limits", limits, QUEUE["key_limits"].items)
     for key in limits:
         check_word("key", key)
-    return {key: _checked(f"limit of key {key}", limit) for key, limit in limits.items()}
+    return {key: _check_limit(f"limit of key {key}", limit) for key, limit in limits.items()}
 
 
-def merged_key_limits(
-    there: Mapping[str, int], changed: Mapping[str, int | None]
-) -> dict[str, int]:
-    """The limits of single keys with these changes; BadInput if they are too many then."""
+def merge_key_limits(there: Mapping[str, int], changed: Mapping[str, int | None]) -> dict[str, int]:
+    """Merge these changes into the limits of single keys; BadInput if they are too many then."""
     both = {**there, **changed}
     kept = {key: limit for key, limit in both.items() if limit is not None}
     if len(kept) > len(there):
@@ -108,12 +106,12 @@ def refuse_key_limits(number: int) -> None:
         )
 
 
-def _checked(what: str, limit: int | None) -> int | None:
+def _check_limit(what: str, limit: int | None) -> int | None:
     if limit is None:
         return None
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit < 2**31:
         raise BadInput(
-            f"{what} {shown(limit)}: give a whole number from 1 on, or None for no limit; pause "
+            f"{what} {quote(limit)}: give a whole number from 1 on, or None for no limit; pause "
             "the queue to let nothing run"
         )
     return limit

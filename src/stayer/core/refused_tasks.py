@@ -19,19 +19,19 @@ _FEW, _SHOWN = 5, 200
 
 
 def no_handler(task: Task) -> str:
-    """Why it is refused by who has nothing for such tasks."""
+    """Return why it is refused by who has nothing for such tasks."""
     if task.kind is None:
         return "nothing here runs tasks without name and command"
-    return f"nothing here runs {listed([task.kind])}"
+    return f"nothing here runs {list_some([task.kind])}"
 
 
 def other_queue(task: Task) -> str:
-    """Why it is refused by who works for other queues."""
-    return f"it is of queue {listed([task.queue])}, which is none of those of its worker"
+    """Return why it is refused by who works for other queues."""
+    return f"it is of queue {list_some([task.queue])}, which is none of those of its worker"
 
 
-def listed(words: Sequence[str]) -> str:
-    """Some of them, whatever is in them."""
+def list_some(words: Sequence[str]) -> str:
+    """List some words for a message, whatever is in them."""
     few = [word if len(word) <= _SHOWN else f"{word[:_SHOWN]}…" for word in words[:_FEW]]
     text = ", ".join(word if word.isprintable() else repr(word) for word in few)
     return text if len(words) <= _FEW else f"{text} and {len(words) - _FEW} more"
@@ -44,12 +44,12 @@ class Refusals:
         self._times: dict[str, int] = {}
 
     def is_new(self, task: Task) -> bool:
-        """It was not refused here before, and there are not too many to tell of each."""
+        """Return whether it was not refused here before, and there are not too many to log each."""
         return task.id not in self._times and len(self._times) < _REMEMBERED
 
     def snooze(self, task: Task, why: str) -> Snooze:
-        """What happens to it: it waits, and nothing is charged to it. Of very many, which somebody
-        sends on purpose, each waits for long.
+        """Let it wait, and charge nothing to it. Of very many, which somebody sends on purpose,
+        each waits for long.
         """
         is_one_of_many = task.id not in self._times and len(self._times) >= _REMEMBERED
         times = self._times.pop(task.id, 0)

@@ -14,11 +14,11 @@ DEFAULT_WAIT = 10.0
 _SPREAD = 0.5
 
 
-def worthwhile(policy: Policy, failures: int, ending: Ending, fault: Fault) -> bool:
-    """May it run again after so many failures, the last of this kind?"""
-    if failures > policy.retries or _among(policy.give_up_on, ending, fault):
+def is_retry_allowed(policy: Policy, failures: int, ending: Ending, fault: Fault) -> bool:
+    """Return whether it may run again after so many failures, the last of this kind."""
+    if failures > policy.retries or _matches_any(policy.give_up_on, ending, fault):
         return False
-    return not policy.retry_on or _among(policy.retry_on, ending, fault)
+    return not policy.retry_on or _matches_any(policy.retry_on, ending, fault)
 
 
 def wait(policy: Policy, failures: int, id: str) -> float:
@@ -34,8 +34,8 @@ def wait(policy: Policy, failures: int, id: str) -> float:
     return longest * (1 - _SPREAD / 2 + _SPREAD * chance)
 
 
-def climbed(policy: Policy, ending: Ending) -> Policy:
-    """What the next try may use, if this one had too little."""
+def raise_limits(policy: Policy, ending: Ending) -> Policy:
+    """Return the policy for the next try, with higher limits if this one had too little."""
     if ending == "oom" and policy.memory_limit:
         larger = _step(policy.memory_limit, policy.memory_growth, policy.memory_most)
         return replace(policy, memory_limit=int(larger))
@@ -49,7 +49,9 @@ def _step(limit: float, growth: float, most: float | None) -> float:
     return limit * growth if most is None else max(limit, min(limit * growth, most))
 
 
-def _among(patterns: tuple[str, ...], ending: Ending, fault: Fault) -> bool:
-    """A pattern means an ending (`oom`), or a type of error, with or without its module."""
+def _matches_any(patterns: tuple[str, ...], ending: Ending, fault: Fault) -> bool:
+    """Return whether a pattern matches: it means an ending (`oom`), or a type of error, with or
+    without its module.
+    """
     names = (ending, fault.type, fault.type.rpartition(".")[2])
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)

@@ -8,7 +8,7 @@ FORM = "%(asctime)s %(levelname)s %(message)s"
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """The text with whatever a terminal might obey written as an escape; `lines` keeps lines."""
+    """Escape whatever a terminal might obey; `lines` keeps lines."""
     if text.isprintable():
         return text
     kept = "\n\t" if lines else ""
@@ -29,13 +29,13 @@ class PrintableLines(logging.Formatter):
         return printable(super().formatMessage(record))
 
     def formatException(self, ei: object) -> str:  # noqa: N802
-        return _indented(super().formatException(ei))  # type: ignore[arg-type]
+        return _indent(super().formatException(ei))  # type: ignore[arg-type]
 
     def formatStack(self, stack_info: str) -> str:  # noqa: N802
-        return _indented(super().formatStack(stack_info))
+        return _indent(super().formatStack(stack_info))
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"    {printable(line)}" for line in text.splitlines())
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Never
 
 from stayer.core.errors import BadInput
-from stayer.core.limits import UNIT, shown
+from stayer.core.limits import UNIT, quote
 
 MINUTE, HOUR, DAY, WEEK = 60.0, 3600.0, 86400.0, 604800.0
 CENTURY = 36525 * DAY
@@ -58,7 +58,7 @@ def duration(text: str | float) -> float:
 
 
 def as_wait(value: object) -> float | None:
-    """How long a task that runs asks to be left alone; None if that is no such number."""
+    """Return how long a task that runs asks to be left alone; None if that is no such number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value < CENTURY:
         return None  # also if it is no number at all
     return max(0.0, float(value))
@@ -96,7 +96,7 @@ def size(text: str | float) -> int:
 
 
 def memory(text: str | float) -> int:
-    """A size that a process can live with: a few bytes are a unit that was forgotten."""
+    """Read a size that a process can live with: a few bytes are a unit that was forgotten."""
     count = size(text)
     if isinstance(text, str) and 0 < count < _LEAST_MEMORY:
         number = text.strip()
@@ -119,7 +119,7 @@ def moment(text: str | float, now: float) -> float:
     """Epoch seconds, from RFC 3339, an ISO date or time of the local zone, `HH:MM` (the next one),
     `+10m`, `now`, or epoch seconds.
     """
-    found = _moment(_written(text), now) if isinstance(text, str) else text
+    found = _moment(_quote(text), now) if isinstance(text, str) else text
     if isinstance(found, bool) or not 0 <= found <= _LATEST:
         _refuse(text, "a moment between the years 1970 and 9999", MOMENT_EXAMPLES)
     if found > now + CENTURY:
@@ -129,13 +129,13 @@ def moment(text: str | float, now: float) -> float:
 
 def instant(text: str | float) -> float:
     """Epoch seconds, from what needs no clock to be understood: RFC 3339, ISO, epoch seconds."""
-    found = _calendar(_written(text)) if isinstance(text, str) else text
+    found = _calendar(_quote(text)) if isinstance(text, str) else text
     if isinstance(found, bool) or not 0 <= found <= _LATEST:
         _refuse(text, "a moment between the years 1970 and 9999", MOMENT_EXAMPLES)
     return float(found)
 
 
-def _written(text: str) -> str:
+def _quote(text: str) -> str:
     return _short(text, "a moment", MOMENT_EXAMPLES)
 
 
@@ -150,7 +150,7 @@ def _moment(text: str, now: float) -> float:
 
 
 def _next_time(hour: int, minute: int, second: int, now: float) -> float:
-    """The next such time of day: a clock change may give a day two of it, or none."""
+    """Return the next such time of day: a clock change may give a day two of it, or none."""
     today = datetime.fromtimestamp(now).replace(
         hour=hour, minute=minute, second=second, microsecond=0
     )
@@ -173,7 +173,7 @@ def _calendar(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """For people: `45ms`, `12.3s`, `5m 03s`, `1h 02m`, `3d 4h`."""
+    """Format a duration for people: `45ms`, `12.3s`, `5m 03s`, `1h 02m`, `3d 4h`."""
     if not math.isfinite(seconds):
         return "?"
     if seconds < 0:
@@ -193,7 +193,7 @@ def format_duration(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """How long since, for people: `just now`, `12s ago`, `3h ago`; what is to come: `in 5m`."""
+    """Say how long ago, for people: `just now`, `12s ago`, `3h ago`; what is to come: `in 5m`."""
     if not math.isfinite(seconds):
         return "?"
     distance = abs(seconds)
@@ -205,7 +205,7 @@ def ago(seconds: float) -> str:
 
 
 def format_size(count: float) -> str:
-    """For people, in 1000s as the limits are: `512 B`, `1.4 MB`, `23 GB`."""
+    """Format a size for people, in 1000s as the limits are: `512 B`, `1.4 MB`, `23 GB`."""
     if not math.isfinite(count):
         return "?"
     if count < 0:
@@ -219,7 +219,7 @@ def format_size(count: float) -> str:
 
 
 def format_limit(limit: float) -> str:
-    """A size as somebody may have written it: `50 MB`, `1 GiB`."""
+    """Format a size as somebody may have written it: `50 MB`, `1 GiB`."""
     count = int(limit)
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         whole, rest = divmod(count, 1024**power)
@@ -236,5 +236,5 @@ def rfc3339(epoch: float) -> str:
 
 
 def _refuse(text: object, wanted: str, examples: str) -> Never:
-    said = text if isinstance(text, str) else shown(text)
-    raise BadInput(f"{shown(said)} is not {wanted}: {examples}")
+    quoted = text if isinstance(text, str) else quote(text)
+    raise BadInput(f"{quote(quoted)} is not {wanted}: {examples}")

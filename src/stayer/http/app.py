@@ -108,7 +108,7 @@ class Gate:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return
-        begun = time.perf_counter()
+        began_at = time.perf_counter()
         headers = dict(reversed(scope["headers"]))  # of those that come twice, the first counts
         passage = _Passage(self._own_headers(headers))
         try:
@@ -117,11 +117,11 @@ class Gate:
                 await outcome(scope, receive, _with_headers(send, passage))
             else:
                 passage.status = outcome.status
-                await _say(outcome, send, passage.headers)
+                await _send_answer(outcome, send, passage.headers)
         except ClientDisconnect:
             passage.status = passage.status or 499
         finally:
-            taken = time.perf_counter() - begun
+            taken = time.perf_counter() - began_at
             self.service.metrics.count(
                 scope["method"] if passage.route != "none" else "any",
                 passage.route, passage.status, taken, passage.timed,
@@ -206,10 +206,10 @@ class Gate:
         """Refuse a host name that is not ours: anybody can let a name point here."""
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
             raise Problem("bad-request", "there are two Host headers: send one")
-        said = headers.get(b"host", b"")
-        if self._is_ours(said):
+        host_header = headers.get(b"host", b"")
+        if self._is_ours(host_header):
             return
-        host = _host_name(said)
+        host = _host_name(host_header)
         raise Problem(
             "misdirected",
             f"this server does not go by the name {host!r}: use another URL, or start it with "
@@ -380,7 +380,7 @@ class Said(NamedTuple):
     content: bytes
 
 
-def _encode_answer(scope: Scope, asked: Headers, outcome: object) -> Response | Said:
+def _encode_answer(scope: Scope, request_headers: Headers, outcome: object) -> Response | Said:
     """Make an answer of JSON; what was read may be asked for again by its tag."""
     answer = outcome if isinstance(outcome, Answer) else Answer(outcome)  # type: ignore[arg-type]
     content = _encode(answer.content)
@@ -388,7 +388,7 @@ def _encode_answer(scope: Scope, asked: Headers, outcome: object) -> Response | 
     if scope["method"] in _SAFE and answer.status == 200:
         tag = f'W/"{hashlib.blake2b(content, digest_size=9).hexdigest()}"'.encode()
         headers += (b"etag", tag), (b"cache-control", b"private, no-cache")
-        if tag.removeprefix(b"W/") in asked.get(b"if-none-match", b""):
+        if tag.removeprefix(b"W/") in request_headers.get(b"if-none-match", b""):
             return Said(304, headers, b"")
     elif answer.headers is None or "cache-control" not in answer.headers:
         headers.append(_NO_STORE)
@@ -400,22 +400,22 @@ def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
-async def _say(said: Said, send: Send, own: list[tuple[bytes, bytes]]) -> None:
-    headers = said.headers + own
-    await send({"type": "http.response.start", "status": said.status, "headers": headers})
-    await send({"type": "http.response.body", "body": said.content})
+async def _send_answer(answer: Said, send: Send, own: list[tuple[bytes, bytes]]) -> None:
+    headers = answer.headers + own
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.content})
 
 
 def _with_headers(send: Send, passage: _Passage) -> Send:
     """Send what another kind of response says, with the headers that every answer has."""
 
-    async def dressed(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             passage.status = message["status"]
             message["headers"] = [*message.get("headers", ()), *passage.headers]
         await send(message)
 
-    return dressed
+    return send_with_headers
 
 
 @lru_cache(maxsize=256)

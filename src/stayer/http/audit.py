@@ -38,8 +38,8 @@ class Audit:
         """Note what somebody did now."""
         if not self._lines:
             asyncio.get_running_loop().call_soon(self.write)
-        said = _format_entry(who, role, by, address, method, path, query, status)
-        self._lines.append(b'{"at":"%b",%b' % (_format_time(round(time.time(), 3)), said))
+        entry = _format_entry(who, role, by, address, method, path, query, status)
+        self._lines.append(b'{"at":"%b",%b' % (_format_time(round(time.time(), 3)), entry))
 
     def write(self) -> None:
         """Write all that is not written yet."""
@@ -81,8 +81,8 @@ def _format_entry(
     target = _printable(path)
     if query:
         target += "?" + _printable(query)
-    said: dict[str, JSON] = {
+    entry: dict[str, JSON] = {
         "who": who, "role": role, "by": by, "from": address, "did": f"{method} {target}",
         "status": status,
     }  # fmt: skip
-    return _encode(said)[1:]
+    return _encode(entry)[1:]

@@ -87,12 +87,12 @@ def _answers(responses: Schema) -> str:
 
 
 def _medias(content: Schema) -> str:
-    said = []
+    medias = []
     for media, inside in content.items():
         reference = inside.get("schema", {}).get("$ref", "").rpartition("/")[2]
         link = f' <a href="#{escape(reference)}">{escape(reference)}</a>' if reference else ""
-        said.append(f"<code>{escape(media)}</code>{link}")
-    return "<br>".join(said)
+        medias.append(f"<code>{escape(media)}</code>{link}")
+    return "<br>".join(medias)
 
 
 def _shape(schema: Schema) -> str:

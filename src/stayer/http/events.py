@@ -63,7 +63,7 @@ class Hub:
         self._listeners = 0
         self._generation = 0
         self._ready: asyncio.Future[None] | None = None
-        self._asked: float | None = None
+        self._asked_at: float | None = None
         """When the watch that is under way began, by the monotonic clock."""
         self.silence: Silence | None = None
         """What keeps the store from being watched, while somebody listens."""
@@ -72,7 +72,7 @@ class Hub:
         self.closed = False
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[None]:
+    async def listen(self) -> AsyncIterator[None]:
         """As long as somebody listens, the store is watched."""
         self._listeners += 1
         try:
@@ -141,35 +141,35 @@ class Hub:
         ).start()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, generation: int, seen: int) -> None:
-        def tell(what: Callable[..., None], *arguments: Any) -> None:
+        def run_in_loop(what: Callable[..., None], *arguments: Any) -> None:
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._run_if_current, generation, what, *arguments)
 
-        tell(self._look_at_clock, generation)
+        run_in_loop(self._look_at_clock, generation)
         away = False
         while generation == self._generation and not loop.is_closed():
-            self._asked = time.monotonic()
+            self._asked_at = time.monotonic()
             try:
                 if away:
                     newest = self._store.last_event()
                     if newest < seen:
                         seen = newest
-                        tell(self._begin_anew, newest)
-                    tell(self._take, [])
+                        run_in_loop(self._restart, newest)
+                    run_in_loop(self._take, [])
                 events = self._store.watch(seen, _WATCH_S, EVENTS_PER_READ)
             except StoreError as error:
                 if not away:
                     logger.warning("the events can't be watched, trying again: %s", error)
                 away = True
-                tell(self._fall_silent, str(error))
-                self._asked = None
+                run_in_loop(self._fall_silent, str(error))
+                self._asked_at = None
                 threading.Event().wait(_STORE_RETRY_S)
                 continue
-            self._asked = None
+            self._asked_at = None
             away = False
             if events:
                 seen = events[-1].number
-            tell(self._take, events)
+            run_in_loop(self._take, events)
 
     def _run_if_current(self, generation: int, what: Callable[..., None], *arguments: Any) -> None:
         """Run what a watching thread asks for, unless another one has taken its place."""
@@ -180,8 +180,11 @@ class Hub:
         """A store that hangs does not even say that it is away."""
         if generation != self._generation:
             return
-        asked = self._asked
-        if asked is not None and (waited := time.monotonic() - asked) > _WATCH_S + WATCH_OVERDUE_S:
+        asked_at = self._asked_at
+        if (
+            asked_at is not None
+            and (waited := time.monotonic() - asked_at) > _WATCH_S + WATCH_OVERDUE_S
+        ):
             self._fall_silent(f"{self._store.url} has not answered for {waited:.0f} s", waited)
         asyncio.get_running_loop().call_later(1.0, self._look_at_clock, generation)
 
@@ -190,7 +193,7 @@ class Hub:
             self.silence = Silence(time.time() - ago, why)
             self._wake()
 
-    def _begin_anew(self, newest: int) -> None:
+    def _restart(self, newest: int) -> None:
         """A store that was away and has older events now is another one, or has lost some: numbers
         that clients have mean nothing in it.
         """

@@ -23,10 +23,10 @@ class FailuresQuery(Struct, frozen=True, kw_only=True):
 
 def find(call: Call) -> Answer:
     """Answer with the most frequent faults."""
-    asked: FailuresQuery = call.query
+    query: FailuresQuery = call.query
 
     def read(queues: Sequence[str]) -> Failures:
-        return call.store.failures(queues, asked.limit)
+        return call.store.failures(queues, query.limit)
 
-    found, away = part_of(call.store, asked.queue, read, asked.partial)
+    found, away = part_of(call.store, query.queue, read, query.partial)
     return Answer({**failures.record(found), **away})

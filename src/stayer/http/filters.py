@@ -63,12 +63,12 @@ class ListQuery(TaskFilter, frozen=True, kw_only=True):
     partial: Partial = False
 
 
-def says_nothing(asked: TaskFilter) -> bool:
+def is_empty(query: TaskFilter) -> bool:
     """It means every task."""
     ignored = ("cursor", "limit")
     return all(
-        getattr(asked, name) in ((), None)
-        for name in asked.__struct_fields__
+        getattr(query, name) in ((), None)
+        for name in query.__struct_fields__
         if name not in ignored
     )
 
@@ -83,24 +83,24 @@ def part_of(
     return found, {"away": {name: without_place(why, store.url) for name, why in away.items()}}
 
 
-def to_filter(store: Store, asked: TaskFilter) -> Filter:
+def to_filter(store: Store, query: TaskFilter) -> Filter:
     """The filter that these parameters mean."""
     filter = Filter(
-        ids=asked.id,
-        prefix=asked.prefix,
-        queues=asked.queue,
-        states=asked.state,
-        name=asked.name,
-        owner=asked.owner,
-        key=asked.key,
-        unique=asked.unique,
-        tags=asked.tag,
-        worker=asked.worker,
-        held=asked.held,
-        since=None if asked.since is None else moment(store, "since", asked.since),
-        until=None if asked.until is None else moment(store, "until", asked.until),
-        flow=asked.flow,
-        fingerprint=asked.fingerprint,
+        ids=query.id,
+        prefix=query.prefix,
+        queues=query.queue,
+        states=query.state,
+        name=query.name,
+        owner=query.owner,
+        key=query.key,
+        unique=query.unique,
+        tags=query.tag,
+        worker=query.worker,
+        held=query.held,
+        since=None if query.since is None else moment(store, "since", query.since),
+        until=None if query.until is None else moment(store, "until", query.until),
+        flow=query.flow,
+        fingerprint=query.fingerprint,
     )
     check_filter(filter)
     return filter

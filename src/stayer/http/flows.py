@@ -49,7 +49,7 @@ def submit(call: Call) -> Answer:
     assert call.who is not None
     settings = call.service.settings
     if _is_laid_out(body):
-        new, tasks = _laid_out(call, body)
+        new, tasks = _lay_out(call, body)
     else:
         new, tasks = parse_flow(
             body, "body", queue=settings.queue, owner=call.who.name, retries=settings.retries
@@ -69,17 +69,17 @@ def _is_laid_out(body: bytes) -> bool:
         return False
 
 
-def _laid_out(call: Call, body: bytes) -> tuple[NewFlow, list[NewTask]]:
+def _lay_out(call: Call, body: bytes) -> tuple[NewFlow, list[NewTask]]:
     try:
-        said = msgspec.json.decode(body, type=LaidOut)
-        tasks = [_task(call, said, fields) for fields in said.laid_out]
+        flow = msgspec.json.decode(body, type=LaidOut)
+        tasks = [_task(call, flow, fields) for fields in flow.laid_out]
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadInput(f"the body is not a flow: {error}") from None
-    check_id("the id of a flow", said.id)
-    check_word("the name of a flow", said.name)
+    check_id("the id of a flow", flow.id)
+    check_word("the name of a flow", flow.name)
     assert call.who is not None
-    owner = said.owner or call.who.name
-    return NewFlow(id=said.id, name=said.name, owner=owner, parts=said.parts), tasks
+    owner = flow.owner or call.who.name
+    return NewFlow(id=flow.id, name=flow.name, owner=owner, parts=flow.parts), tasks
 
 
 def _task(call: Call, flow: LaidOut, fields: dict[str, msgspec.Raw]) -> NewTask:
@@ -88,11 +88,11 @@ def _task(call: Call, flow: LaidOut, fields: dict[str, msgspec.Raw]) -> NewTask:
         msgspec.json.encode({name: fields[name] for name in names if name in fields}), type=_Ties
     )
     rest = {name: value for name, value in fields.items() if name not in names}
-    said = parse_submission(msgspec.json.encode(rest), "laid_out")
+    submission = parse_submission(msgspec.json.encode(rest), "laid_out")
     settings = call.service.settings
     assert call.who is not None
     defaults = {"queue": settings.queue, "retries": settings.retries, "owner": call.who.name}
-    new = checks.new_task(**{**defaults, **said})
+    new = checks.new_task(**{**defaults, **submission})
     if model.part_of(flow.id, new.id)[0] != ties.part:
         raise BadInput(f"laid_out: the id of {new.id!r} is not made of the flow's and of its part")
     policy = replace(new.policy, over=ties.over)
@@ -108,8 +108,8 @@ class FlowsQuery(Struct, frozen=True, kw_only=True):
 
 def find(call: Call) -> Answer:
     """Answer with a page of flows, newest first."""
-    asked: FlowsQuery = call.query
-    page = call.store.flows(asked.cursor, asked.limit)
+    query: FlowsQuery = call.query
+    page = call.store.flows(query.cursor, query.limit)
     return Answer({"flows": [model.record(flow) for flow in page.flows], "next": page.next})
 
 

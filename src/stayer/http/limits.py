@@ -70,7 +70,7 @@ def is_local(address: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def counted_as(address: str) -> str:
+def client_of(address: str) -> str:
     """What an address is counted as: of IPv6, one customer has 2^64 of them."""
     try:
         found = ip_address(address.partition("%")[0])
@@ -101,7 +101,7 @@ class Streams:
         if self._by[f"token {token}"] >= self._most_by_token:
             raise _too_many(self._most_by_token, "token")
         few = limits.local_too or not is_local(address)
-        address = counted_as(address)
+        address = client_of(address)
         if few and self._by[address] >= limits.streams_by_address:
             raise _too_many(limits.streams_by_address, "address")
         self.open += 1
@@ -110,7 +110,7 @@ class Streams:
     def end(self, token: str, address: str) -> None:
         """Count one less."""
         self.open -= 1
-        for key in (f"token {token}", counted_as(address)):
+        for key in (f"token {token}", client_of(address)):
             self._by[key] -= 1
             if not self._by[key]:
                 del self._by[key]

@@ -21,9 +21,9 @@ from stayer.http.streams import (
     CountedResponse,
     count_stream,
     get_task,
+    is_still_allowed,
     sse,
-    still_allowed,
-    streaming,
+    stream_response,
     wait_for_any,
 )
 from stayer.http.tasks import which_attempt
@@ -55,21 +55,23 @@ class LogQuery(Struct, frozen=True, kw_only=True):
 
 async def log(call: Call) -> Response:
     """Answer with what a task printed: as text, or as a stream that goes on."""
-    asked: LogQuery = call.query
-    if asked.tail is not None and asked.start:
+    query: LogQuery = call.query
+    if query.tail is not None and query.start:
         raise BadInput("give either tail or start, not both")
     task = await get_task(call, call.path["id"])
-    attempt = which_attempt(task, asked.attempt)
-    start = asked.start
-    if asked.tail is not None:
-        lines = asked.tail
+    attempt = which_attempt(task, query.attempt)
+    start = query.start
+    if query.tail is not None:
+        lines = query.tail
         start = await call.ask(
             lambda: logs.beginning_of_tail(list(logs.read(call.store, task.id, attempt)), lines)
         )
-    if asked.follow:
+    if query.follow:
         begin = _last_place(call, attempt, start)
-        return await streaming(call, lambda: _log_stream(call, task.id, asked.attempt, *begin))
-    return await _text(call, task, attempt, start, asked.limit)
+        return await stream_response(
+            call, lambda: _log_stream(call, task.id, query.attempt, *begin)
+        )
+    return await _text(call, task, attempt, start, query.limit)
 
 
 async def _text(
@@ -80,7 +82,7 @@ async def _text(
 
     async def portions() -> AsyncIterator[bytes]:
         position, left, pieces = start, limit, first
-        while pieces and still_allowed(call):
+        while pieces and is_still_allowed(call):
             for piece in pieces:
                 if piece.start > position:
                     yield f"\n… {piece.start - position:,} bytes left out …\n".encode()
@@ -99,12 +101,12 @@ async def _text(
 
 def _last_place(call: Call, attempt: int, start: int) -> tuple[int, int]:
     """Read where a client that reconnects has got to: its last id is `attempt:offset`."""
-    said = call.request.headers.get("last-event-id", "")
-    if not said:
+    header = call.request.headers.get("last-event-id", "")
+    if not header:
         return attempt, start
-    number, _, offset = said.partition(":")
-    if _PLACE.fullmatch(said) is None:
-        raise BadInput(f"Last-Event-ID {said[:40]!r}: send back the id of a message")
+    number, _, offset = header.partition(":")
+    if _PLACE.fullmatch(header) is None:
+        raise BadInput(f"Last-Event-ID {header[:40]!r}: send back the id of a message")
     return int(number), int(offset)
 
 
@@ -115,9 +117,9 @@ async def _log_stream(
     service = call.service
     following = _Following(call, id, only, attempt, offset)
     yield b"retry: 2000\n\n"
-    async with service.hub.listening():
+    async with service.hub.listen():
         position, spoken = service.hub.newest, time.monotonic()
-        while still_allowed(call) and not service.hub.closed:
+        while is_still_allowed(call) and not service.hub.closed:
             try:
                 messages = await call.ask(following.look)
             except StoreError:
@@ -173,11 +175,11 @@ class _Following:
         self.more = sum(len(piece.data) for piece in pieces) >= LOG_BYTES_PER_READ
         messages = []
         for piece in _join(pieces):
-            text, length = _whole_letters(piece.data, final=ended)
+            text, length = _decode_whole_characters(piece.data, final=ended)
             if length:
                 self._offset = piece.start + length
-                said = {"attempt": self._attempt, "start": piece.start, "text": text}
-                messages.append(sse(said, id=f"{self._attempt}:{self._offset}", event="log"))
+                message = {"attempt": self._attempt, "start": piece.start, "text": text}
+                messages.append(sse(message, id=f"{self._attempt}:{self._offset}", event="log"))
         return messages
 
 
@@ -193,7 +195,7 @@ def _join(pieces: list[LogPiece]) -> list[LogPiece]:
     return joined
 
 
-def _whole_letters(data: bytes, *, final: bool) -> tuple[str, int]:
+def _decode_whole_characters(data: bytes, *, final: bool) -> tuple[str, int]:
     """Decode text, and count its bytes: a letter that is cut in two waits for its rest."""
     length = len(data)
     if not final:
@@ -220,10 +222,10 @@ class PiecesQuery(Struct, frozen=True, kw_only=True):
 
 def pieces(call: Call) -> Answer:
     """Return the pieces, with the gaps between them."""
-    asked: PiecesQuery = call.query
+    query: PiecesQuery = call.query
     task = control.get(call.store, call.path["id"])
-    attempt = which_attempt(task, asked.attempt)
-    found = call.store.log(task.id, attempt, asked.start, asked.limit)
+    attempt = which_attempt(task, query.attempt)
+    found = call.store.log(task.id, attempt, query.start, query.limit)
     shown: list[JSON] = [codec.log_record(piece) for piece in found]
-    following = found[-1].start + len(found[-1].data) if found else asked.start
+    following = found[-1].start + len(found[-1].data) if found else query.start
     return Answer({"attempt": attempt, "pieces": shown, "next": following})

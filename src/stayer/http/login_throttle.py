@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 
-from stayer.http.limits import counted_as
+from stayer.http.limits import client_of
 
 FAILURES_PER_MINUTE = 20
 """How many failures of one address in a minute are answered as such."""
@@ -22,7 +22,7 @@ class Failures:
     def count(self, address: str) -> int:
         """Count a failure; return how many seconds to wait, 0 while there are few."""
         now = time.monotonic()
-        address = counted_as(address)
+        address = client_of(address)
         since, number = self._counts.pop(address, (now, 0))
         if now - since >= _MINUTE_S:
             since, number = now, 0

@@ -104,8 +104,8 @@ def _head(name: str, kind: str, help: str) -> Iterable[str]:
 
 
 def _line(name: str, labels: Mapping[str, str], value: float) -> str:
-    said = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
-    return f"{name}{{{said}}} {value:.9g}" if said else f"{name} {value:.9g}"
+    label_text = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
+    return f"{name}{{{label_text}}} {value:.9g}" if label_text else f"{name} {value:.9g}"
 
 
 def _escape(text: str) -> str:

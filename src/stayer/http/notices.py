@@ -48,8 +48,8 @@ def of_task(call: Call) -> Answer:
 
 
 def _page(call: Call, task: str | None) -> Answer:
-    asked = call.query
-    page = call.store.notices(task, asked.state, asked.cursor, asked.limit)
+    query = call.query
+    page = call.store.notices(task, query.state, query.cursor, query.limit)
     return Answer({"notices": [notice_record(each) for each in page.notices], "next": page.next})
 
 

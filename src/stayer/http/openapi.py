@@ -155,7 +155,7 @@ def _body(route: Route) -> Schema:
     if route.body_schema is not None:
         return dict(route.body_schema)
     assert route.body is not None
-    return _limited(route.body, _BY_NAME)
+    return _with_limits(route.body, _BY_NAME)
 
 
 def _responses(route: Route) -> Schema:
@@ -188,7 +188,7 @@ def _struct(kind: type) -> Schema:
     return {name: value for name, value in found.items() if name != "title"}
 
 
-def _limited(kind: type, table: Mapping[str, Most]) -> Schema:
+def _with_limits(kind: type, table: Mapping[str, Most]) -> Schema:
     """The same, with how long its texts and lists may be."""
     found = _struct(kind)
     properties = {
@@ -262,7 +262,7 @@ def _with(name: str, required: Mapping[str, Schema], **optional: Schema) -> Sche
 
 def _submission() -> Schema:
     return {
-        **_limited(WrittenSubmission, fields.MOST),
+        **_with_limits(WrittenSubmission, fields.MOST),
         "description": f"Without its parameters at most {limits.RECORD:,} bytes as JSON.",
     }
 
@@ -396,7 +396,7 @@ def _schemas() -> Schema:
         "Queue": _record(QueueInfo, rate=_optional(_STRING)),
         "Queues": _partly(queues=_array("Queue")),
         "Dropped": _object(name=_STRING, left=_INTEGER),
-        "ScheduleToMake": _limited(WrittenSchedule, limits.SCHEDULE),
+        "ScheduleToMake": _with_limits(WrittenSchedule, limits.SCHEDULE),
         "Schedule": {
             **schedule,
             "properties": {**schedule["properties"], "last_state": _optional(_STRING)},

@@ -16,7 +16,7 @@ FIRST_TASKS = 50
 encode = msgspec.json.Encoder().encode
 
 
-def shown_in_full(tasks: Sequence[Task]) -> list[Raw]:
+def encode_full(tasks: Sequence[Task]) -> list[Raw]:
     """Encode the records of tasks as JSON."""
     return [Raw(encode(codec.record(task))) for task in tasks]
 
@@ -25,7 +25,7 @@ def read_page(
     find: Callable[[str | None, int], Page],
     cursor: str | None,
     limit: int,
-    show: Callable[[Sequence[Task]], list[Raw]] = shown_in_full,
+    show: Callable[[Sequence[Task]], list[Raw]] = encode_full,
 ) -> tuple[list[Raw], str | None]:
     """Records, and where to go on. Read in portions, as large as those before let expect: a page
     ends early where its tasks are large.

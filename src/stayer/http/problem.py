@@ -113,19 +113,19 @@ _PLACES = (
 """What names a process, an address or a path of the machine."""
 
 
-def without_place(said: str, store: str) -> str:
+def without_place(text: str, store: str) -> str:
     """Strip from an error where the store is, on which machine, and who uses it there."""
-    said = _without_url(said, store)
+    text = _without_url(text, store)
     path = urlsplit(store).path[1:] if store.startswith("sqlite:") else ""
     if path:
-        said = said.replace(path, "the store")
+        text = text.replace(path, "the store")
     for place, instead in _PLACES:
-        said = place.sub(instead, said)
-    return said
+        text = place.sub(instead, text)
+    return text
 
 
-def _without_url(said: str, store: str) -> str:
-    return said.replace(f" in {store}", "").replace(store, "the store") if store else said
+def _without_url(text: str, store: str) -> str:
+    return text.replace(f" in {store}", "").replace(store, "the store") if store else text
 
 
 def _response(

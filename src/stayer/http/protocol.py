@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from stayer.http.limits import Limits, counted_as, is_local
+from stayer.http.limits import Limits, client_of, is_local
 from stayer.http.problem import KINDS, MEDIA, URN
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Connection(HttpToolsProtocol):
         self._header = 0
         """So many bytes have come of a header that has not ended."""
         self._in_header = True
-        self._begun = False
+        self._has_begun = False
         """A request has begun that is not understood yet."""
         self._body_due = False
         """A body is on its way."""
@@ -166,7 +166,7 @@ class Connection(HttpToolsProtocol):
         self._wire = _Wire(transport)
         super().connection_made(cast(asyncio.Transport, self._wire))
         self.address = self.client[0] if self.client else ""
-        self.counted_as = counted_as(self.address)
+        self.counted_as = client_of(self.address)
         if not self.room.add(self):
             self._refuse("busy", "too many connections are open: try again", retry_after=5)
             return
@@ -271,7 +271,7 @@ class Connection(HttpToolsProtocol):
         self._until = min(now + limits.body_silence, slowest)
 
     def on_message_begin(self) -> None:
-        self._begun = True
+        self._has_begun = True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -287,7 +287,7 @@ class Connection(HttpToolsProtocol):
         if not self.url.startswith(b"/") and not self._names_one_host():
             self._refuse("bad-request", "the request names two hosts: send one")
             raise _Refused
-        self._in_header, self._begun, self._header = False, False, 0
+        self._in_header, self._has_begun, self._header = False, False, 0
         self._body_due = True
         self._body_begun, self._body_size = self.loop.time(), 0
         super().on_headers_complete()
@@ -325,7 +325,7 @@ class Connection(HttpToolsProtocol):
     def _wait_for_request(self) -> None:
         self._waits = True
         self._unset_keepalive_if_required()  # the watch has an eye on it
-        time = self._limits.header_time if self._begun else self._limits.idle_time
+        time = self._limits.header_time if self._has_begun else self._limits.idle_time
         self._until = self.loop.time() + time
 
     def _refuse_header(self) -> None:

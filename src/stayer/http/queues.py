@@ -15,7 +15,7 @@ from stayer.core.queue_settings import WrittenSettings
 from stayer.core.submit import checks
 from stayer.core.units import CENTURY
 from stayer.http.filters import Limit, Partial, part_of
-from stayer.http.pages import FIRST_TASKS, PAGE_SIZE, encode, shown_in_full
+from stayer.http.pages import FIRST_TASKS, PAGE_SIZE, encode, encode_full
 from stayer.http.route import Answer, Call
 from stayer.service.control import tasks as control
 
@@ -32,8 +32,8 @@ class QueueNames(Struct, frozen=True, kw_only=True):
 
 def find(call: Call) -> Answer:
     """Answer with the queues that were named, or all."""
-    asked: QueueNames = call.query
-    found, away = part_of(call.store, asked.name, call.store.queues, asked.partial)
+    query: QueueNames = call.query
+    found, away = part_of(call.store, query.name, call.store.queues, query.partial)
     return Answer({"queues": [codec.queue_record(queue) for queue in found], **away})
 
 
@@ -105,10 +105,10 @@ class PeekQuery(Struct, frozen=True, kw_only=True):
 def peek(call: Call) -> Answer:
     """Answer with the tasks that would be taken next: as many as fit into a page."""
     name, limit = call.path["name"], call.query.limit
-    first = shown_in_full(call.store.peek(name, min(limit, FIRST_TASKS)))
+    first = encode_full(call.store.peek(name, min(limit, FIRST_TASKS)))
     fit = PAGE_SIZE * len(first) // max(1, sum(map(len, first)))
     if len(first) == FIRST_TASKS and min(fit, limit) > FIRST_TASKS:
-        first = shown_in_full(call.store.peek(name, min(fit, limit)))
+        first = encode_full(call.store.peek(name, min(fit, limit)))
     return Answer(Raw(encode({"tasks": first})))
 
 

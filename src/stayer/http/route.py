@@ -29,7 +29,7 @@ from starlette.types import Receive, Scope
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON
 from stayer.core.submit import decode_errors
-from stayer.http.limits import counted_as
+from stayer.http.limits import client_of
 from stayer.http.session import Principal
 from stayer.http.tokens import Role
 from stayer.store import Store
@@ -93,7 +93,7 @@ class Call(NamedTuple):
         if self.scope["method"] in ("GET", "HEAD"):
             return ""
         client = self.scope["client"]
-        return f"login {counted_as(client[0]) if client else ''}"
+        return f"login {client_of(client[0]) if client else ''}"
 
 
 Outcome: TypeAlias = "Answer | Response | JSON"
@@ -183,13 +183,13 @@ class Routes:
         nodes: list[tuple[_Node, dict[str, str]]] = [(self._root, {})]
         for part in path.split("/")[1:]:
             # A word goes before a name: /tasks/cancel is the verb where there is one, else an id.
-            said = [(node.words[part], names) for node, names in nodes if part in node.words]
+            matches = [(node.words[part], names) for node, names in nodes if part in node.words]
             named = [
                 (node.any[1], {**names, node.any[0]: part})
                 for node, names in nodes
                 if node.any is not None and part
             ]
-            nodes = [*said, *named]
+            nodes = [*matches, *named]
         for node, names in nodes:
             route = node.routes.get("GET" if method == "HEAD" else method)
             if route is not None and (method != "HEAD" or route.wait is None):
@@ -273,5 +273,5 @@ def read_body(kind: type | None, raw: bytes) -> Any:
 def describe_error(error: msgspec.ValidationError, kind: type) -> str:
     """Say what is wrong, with the field in front."""
     problem, field = decode_errors.split(str(error))
-    said = decode_errors.in_words(problem, field, kind)
-    return f"{field}: {said}" if field else said
+    text = decode_errors.in_words(problem, field, kind)
+    return f"{field}: {text}" if field else text

@@ -61,7 +61,7 @@ def find(call: Call) -> Answer:
 def show(call: Call) -> Answer:
     """Answer with one schedule and its next ticks."""
     found = schedules.get(call.store, call.path["schedule"])
-    ticks = schedules.following(call.store, found, _FOLLOWING)
+    ticks = schedules.next_ticks(call.store, found, _FOLLOWING)
     shown = _answer(call.store, found)
     return Answer({**shown, "following": [units.rfc3339(tick) for tick in ticks]})
 
@@ -77,14 +77,14 @@ def make(call: Call) -> Answer:
 
 def change(call: Call) -> Answer:
     """Change what is named of a schedule."""
-    said: ScheduleChange = call.body
+    body: ScheduleChange = call.body
     fields = {
-        name: value for name, value in msgspec.structs.asdict(said).items() if value is not None
+        name: value for name, value in msgspec.structs.asdict(body).items() if value is not None
     }
-    if said.jitter is not None:
-        fields["jitter"] = units.duration(said.jitter)
-    if said.task is not None:
-        written = codec.encode(said.task)
+    if body.jitter is not None:
+        fields["jitter"] = units.duration(body.jitter)
+    if body.task is not None:
+        written = codec.encode(body.task)
         known = parse_submission(written, "body: task")
         fields["task"] = parse.task_for({**_task_defaults(call), **known})
     return Answer(

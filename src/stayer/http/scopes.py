@@ -33,8 +33,8 @@ _NAMED_BY = {
 async def confine(service: Service, who: Principal, found: Found, query: Any) -> Any:
     """Narrow the query to the queues of this token; raises Problem where that can't be."""
     route, path = found.route, found.path
-    asked = (route.method, route.path)
-    if asked in _FREE or asked == ("POST", "/v1/tasks"):  # what it submits is looked at later
+    wanted = (route.method, route.path)
+    if wanted in _FREE or wanted == ("POST", "/v1/tasks"):  # what it submits is looked at later
         return query
     if route.path.startswith(_TASK) and route.path not in _OF_OTHERS:
         await _check_task(service, who, path["id"])
@@ -42,7 +42,7 @@ async def confine(service: Service, who: Principal, found: Found, query: Any) ->
     if route.path.startswith(_QUEUE):
         _check_queues(who, (path["name"],))
         return query
-    field = _NAMED_BY.get(asked)
+    field = _NAMED_BY.get(wanted)
     if field is None:
         raise _forbidden(who)
     named: tuple[str, ...] = getattr(query, field)

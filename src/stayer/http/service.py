@@ -99,7 +99,7 @@ class Service:
         """Count what the queues did, unless a worker has."""
         sampler = Sampler(self.store)
         while True:
-            await asyncio.sleep(max(_SAMPLE_PAUSE_S, sampler.left))
+            await asyncio.sleep(max(_SAMPLE_PAUSE_S, sampler.remaining_s))
             try:
                 await self.call(sampler.look)
             except (StoreError, Problem) as error:
@@ -162,9 +162,9 @@ class Service:
         return latency
 
     def _ask(self) -> float:
-        begun = time.perf_counter()
+        began_at = time.perf_counter()
         self.store.last_event()
-        return time.perf_counter() - begun
+        return time.perf_counter() - began_at
 
     def close_streams(self) -> None:
         """Let all that wait for events end, so that the server can."""

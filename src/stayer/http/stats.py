@@ -47,13 +47,13 @@ class StatsQuery(Struct, frozen=True, kw_only=True):
 
 def stats(call: Call) -> Answer:
     """Answer with sums over queues and workers, and what happened in the last minutes."""
-    store, asked = call.store, call.query
+    store, query = call.store, call.query
     now = store.now()
-    queues, away = part_of(store, (), store.queues, asked.partial)
-    workers, _ = part_of(store, (), partial(workers_in, store), asked.partial)
+    queues, away = part_of(store, (), store.queues, query.partial)
+    workers, _ = part_of(store, (), partial(workers_in, store), query.partial)
     history: JSON = None
-    if asked.since is not None:
-        history = _history(store, asked, now)
+    if query.since is not None:
+        history = _history(store, query, now)
     able = [worker for worker in workers if worker.state != "STALE"]
     oldest = min((queue.oldest for queue in queues if queue.oldest is not None), default=None)
     states = Counter(worker.state for worker in workers)
@@ -66,14 +66,14 @@ def stats(call: Call) -> Answer:
         "workers": {state: states[state] for state in ("IDLE", "PROCESSING", "DRAINING", "STALE")},
         "slots": sum(worker.slots for worker in able),
         "running": sum(worker.running for worker in able),
-        **_news(store, now, asked.partial),
+        **_recent_events(store, now, query.partial),
         "history": history,
         **away,
     }
     return Answer(shown)
 
 
-def _news(store: Store, now: float, partial: bool) -> dict[str, JSON]:
+def _recent_events(store: Store, now: float, partial: bool) -> dict[str, JSON]:
     """What happened lately. Events may be in a part of the store that is away."""
     try:
         last = store.last_event()
@@ -85,23 +85,23 @@ def _news(store: Store, now: float, partial: bool) -> dict[str, JSON]:
     return {"last_event": last, "rates": rates}
 
 
-def _history(store: Store, asked: StatsQuery, now: float) -> JSON:
+def _history(store: Store, query: StatsQuery, now: float) -> JSON:
     """Return what the queues did, in steps."""
-    assert asked.since is not None
-    since = moment(store, "since", asked.since)
-    until = now if asked.until is None else moment(store, "until", asked.until)
-    step = _step(asked.step)
+    assert query.since is not None
+    since = moment(store, "since", query.since)
+    until = now if query.until is None else moment(store, "until", query.until)
+    step = _step(query.step)
     if (until - since) / step > _MOST_POINTS:
         raise BadInput(
             f"that is over {_MOST_POINTS:,} points a queue: ask for longer steps, or less"
         )
     level = queue_stats.level(step, now - since)
-    together = not asked.queue and not asked.each
+    together = not query.queue and not query.each
 
     def read(queues: Sequence[str]) -> list[Figures]:
         return store.figures(since, until, level, None if together and not queues else queues)
 
-    found, _ = part_of(store, asked.queue, read, asked.partial)
+    found, _ = part_of(store, query.queue, read, query.partial)
     if together:  # also if it was read queue by queue
         found = queue_stats.total(found)
     points: list[JSON] = [queue_stats.record(each) for each in queue_stats.together(found, step)]
@@ -122,8 +122,8 @@ def _rates(events: list[Event], now: float) -> JSON:
     """Count how often a minute tasks came into a state lately."""
     # If there were more events than were looked at, the window is the part of it that was.
     full = len(events) >= _RATE_EVENTS
-    begun = max(now - _RATE_WINDOW_S, events[0].at if full else now - _RATE_WINDOW_S)
-    window = max(1.0, now - begun)
-    recent = Counter(event.event for event in events if event.at >= begun)
+    began_at = max(now - _RATE_WINDOW_S, events[0].at if full else now - _RATE_WINDOW_S)
+    window = max(1.0, now - began_at)
+    recent = Counter(event.event for event in events if event.at >= began_at)
     per_minute = {state: round(recent[state] * 60 / window, 3) for state in _COUNTED}
     return {"window": round(window, 3), "per_minute": dict[str, JSON](per_minute)}

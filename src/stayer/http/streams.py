@@ -53,22 +53,22 @@ class EventsQuery(Struct, frozen=True, kw_only=True):
 
 async def events(call: Call) -> Response:
     """Answer with a stream of events, or as JSON with the next ones."""
-    asked: EventsQuery = call.query
-    since = _last_event_id(call, asked.since)
-    wait = _wait(asked.wait)
+    query: EventsQuery = call.query
+    since = _last_event_id(call, query.since)
+    wait = _wait(query.wait)
     if JSON_MEDIA in call.request.headers.get("accept", ""):
-        return await _next_events(call, asked, since, wait)
-    return await streaming(call, lambda: _event_stream(call, asked, since))
+        return await _next_events(call, query, since, wait)
+    return await stream_response(call, lambda: _event_stream(call, query, since))
 
 
 def _last_event_id(call: Call, since: int | None) -> int | None:
     """Read the last event that a reconnecting browser knows: the URL has only where it began."""
-    said = call.request.headers.get("last-event-id", "")
-    if not said:
+    header = call.request.headers.get("last-event-id", "")
+    if not header:
         return since
-    if not (said.isascii() and said.isdecimal()) or len(said) > 15:
-        raise BadInput(f"Last-Event-ID {said[:40]!r}: send back the id of an event")
-    return int(said)
+    if not (header.isascii() and header.isdecimal()) or len(header) > 15:
+        raise BadInput(f"Last-Event-ID {header[:40]!r}: send back the id of an event")
+    return int(header)
 
 
 def _wait(text: str) -> float:
@@ -78,48 +78,48 @@ def _wait(text: str) -> float:
         raise BadInput(f"wait: {error}") from None
 
 
-def _select_events(events: list[Event], asked: EventsQuery) -> list[Event]:
+def _select_events(events: list[Event], query: EventsQuery) -> list[Event]:
     return [
         event
         for event in events
-        if (not asked.queue or event.queue in asked.queue)
-        and (not asked.id or event.id in asked.id)
+        if (not query.queue or event.queue in query.queue)
+        and (not query.id or event.id in query.id)
     ]
 
 
-async def _next_events(call: Call, asked: EventsQuery, since: int | None, wait: float) -> Response:
+async def _next_events(call: Call, query: EventsQuery, since: int | None, wait: float) -> Response:
     """Answer a long poll of a program: up to `limit` events, and where to go on."""
     found: list[Event] = []
     store = call.store
     if wait > 0:
-        position, found = await _while_there(call, _awaited_events(call, asked, since, wait))
+        position, found = await _while_there(call, _awaited_events(call, query, since, wait))
     elif since is None:
         position = await call.ask(store.last_event)
     else:  # not worth a watching thread
         position = since
-        found = await call.ask(store.watch, position, 0.0, asked.limit)
+        found = await call.ask(store.watch, position, 0.0, query.limit)
     check_still_allowed(call)
     position = found[-1].number if found else position
-    shown = [codec.event_record(event) for event in _select_events(found, asked)]
+    shown = [codec.event_record(event) for event in _select_events(found, query)]
     content = _encode({"events": shown, "next": position})
     return Response(content, headers={"cache-control": "no-store"}, media_type=JSON_MEDIA)
 
 
 async def _awaited_events(
-    call: Call, asked: EventsQuery, since: int | None, wait: float
+    call: Call, query: EventsQuery, since: int | None, wait: float
 ) -> tuple[int, list[Event]]:
     """Wait for events; return how far it has looked, and what it has found."""
     found: list[Event] = []
     deadline = time.monotonic() + wait
     hub = call.service.hub
-    async with hub.listening():
+    async with hub.listen():
         position = hub.newest if since is None else since
         while not found and (left := deadline - time.monotonic()) > 0:
             try:
-                found = (await hub.after(position, left))[: asked.limit]
+                found = (await hub.after(position, left))[: query.limit]
             except Closed:
                 break
-            if found and not _select_events(found, asked):
+            if found and not _select_events(found, query):
                 position, found = found[-1].number, []
     return position, found
 
@@ -159,16 +159,18 @@ def count_stream(call: Call) -> Callable[[], None]:
     return lambda: streams.end(token, address)
 
 
-async def streaming(call: Call, stream: Callable[[], AsyncIterator[bytes]]) -> StreamingResponse:
+async def stream_response(
+    call: Call, stream: Callable[[], AsyncIterator[bytes]]
+) -> StreamingResponse:
     """Answer with a stream of messages, counted while it is open."""
-    async with call.service.hub.listening():
+    async with call.service.hub.listen():
         pass  # a store that does not answer is said before anything else is
     end = count_stream(call)
 
     async def pieces() -> AsyncIterator[bytes]:
         try:
             async for piece in stream():
-                if not still_allowed(call):  # asked after the wait, not before
+                if not is_still_allowed(call):  # asked after the wait, not before
                     return
                 yield piece
         except Closed:
@@ -201,7 +203,7 @@ def sse(data: object, *, id: str | None = None, event: str | None = None) -> byt
     return b"".join((*parts, b"data: ", _encode(data), b"\n\n"))
 
 
-def still_allowed(call: Call) -> bool:
+def is_still_allowed(call: Call) -> bool:
     """Return whether who began a stream would still be let in, and note the session's use."""
     who = call.who
     if who is None or not call.service.sessions.holds(who):
@@ -212,19 +214,19 @@ def still_allowed(call: Call) -> bool:
 
 def check_still_allowed(call: Call) -> None:
     """Raise Problem if who has waited for an answer would no longer be let in."""
-    if not still_allowed(call):
+    if not is_still_allowed(call):
         raise Problem("unauthorized", "this token or session has ended while it waited")
 
 
-async def _event_stream(call: Call, asked: EventsQuery, since: int | None) -> AsyncIterator[bytes]:
+async def _event_stream(call: Call, query: EventsQuery, since: int | None) -> AsyncIterator[bytes]:
     hub = call.service.hub
-    async with hub.listening():
+    async with hub.listen():
         store, silence = hub.count_of_stores, None
         # Numbers beyond the newest are of another store: from now on, then.
         position = hub.newest if since is None else min(since, hub.newest)
         yield b"retry: 2000\nid: %d\n\n" % position
-        said = time.monotonic()
-        while still_allowed(call) and store == hub.count_of_stores:
+        sent_at = time.monotonic()
+        while is_still_allowed(call) and store == hub.count_of_stores:
             if hub.silence != silence:
                 silence = hub.silence
                 yield _whether_it_answers(silence, call.store.url)
@@ -238,15 +240,15 @@ async def _event_stream(call: Call, asked: EventsQuery, since: int | None) -> As
                 position = found[-1].number
             messages = [
                 sse(codec.event_record(event), id=str(event.number))
-                for event in _select_events(found, asked)
+                for event in _select_events(found, query)
             ]
             if messages:
                 yield b"".join(messages)
-            elif not found or time.monotonic() - said >= HEARTBEAT_S:
+            elif not found or time.monotonic() - sent_at >= HEARTBEAT_S:
                 yield b": alive\nid: %d\n\n" % position
             else:
                 continue
-            said = time.monotonic()
+            sent_at = time.monotonic()
 
 
 def _whether_it_answers(silence: Silence | None, store: str) -> bytes:
@@ -254,8 +256,8 @@ def _whether_it_answers(silence: Silence | None, store: str) -> bytes:
     if silence is None:
         return sse({"answers": True}, event="store")
     why = without_place(silence.why, store)
-    said = {"answers": False, "since": rfc3339(silence.since), "detail": why}
-    return sse(said, event="store")
+    message = {"answers": False, "since": rfc3339(silence.since), "detail": why}
+    return sse(message, event="store")
 
 
 class ResultQuery(Struct, frozen=True, kw_only=True):
@@ -284,7 +286,7 @@ async def get_task(call: Call, id: str) -> Task:
 
 
 async def _await_task(call: Call, id: str, deadline: float) -> Task:
-    async with call.service.hub.listening():
+    async with call.service.hub.listen():
         position = call.service.hub.newest
         while True:
             task = await get_task(call, id)

@@ -14,7 +14,7 @@ from stayer.core import codec, ids
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import JSON, NewTask, Submitted
 from stayer.core.submit import checks
-from stayer.core.submit.accepted_json import accepted
+from stayer.core.submit.accepted_json import encode_accepted
 from stayer.core.submit.json import parse_submission
 from stayer.http.problem import Problem
 from stayer.http.route import INLINE_BODY_BYTES, Answer, Call
@@ -38,21 +38,21 @@ async def submit(call: Call) -> Answer:
     """Submit one task (an object), or many (an array, or `{"tasks": […]}`)."""
     body: bytes = call.body
     if len(body) > INLINE_BODY_BYTES:
-        asked = await call.ask(_read_tasks, call, ids.generate)
+        new_tasks = await call.ask(_read_tasks, call, ids.generate)
     else:
-        asked = _read_tasks(call, call.service.submitter.draw_id)
-    if isinstance(asked, NewTask):
-        [answer] = await _submit_batched(call, [asked])
+        new_tasks = _read_tasks(call, call.service.submitter.draw_id)
+    if isinstance(new_tasks, NewTask):
+        [answer] = await _submit_batched(call, [new_tasks])
         if answer.purged:  # nothing is there under this id, and nothing may be
             assert call.who is not None
             check_answer(call.who, answer)
-            control.refuse_deleted(asked, answer)
+            control.refuse_deleted(new_tasks, answer)
         location = call.service.settings.root_path + "/v1/tasks/" + _quote(answer.task.id)
-        shown = _encode_answer(call, asked, answer)
+        shown = _encode_answer(call, new_tasks, answer)
         return Answer(Raw(shown), 201 if answer.fresh else 200, {"location": location})
-    answers = await _submit_batched(call, asked) if asked else []
+    answers = await _submit_batched(call, new_tasks) if new_tasks else []
     many = [
-        _encode_or_refuse(call, new, answer) for new, answer in zip(asked, answers, strict=True)
+        _encode_or_refuse(call, new, answer) for new, answer in zip(new_tasks, answers, strict=True)
     ]
     fresh = any(answer.fresh for answer in answers)
     return Answer(Raw(b'{"tasks":[%b]}' % b",".join(many)), 201 if fresh else 200)
@@ -66,8 +66,8 @@ async def _submit_batched(call: Call, tasks: list[NewTask]) -> list[Submitted]:
     with naming_drawn_ids(call.store, tasks):
         if parent is None and not call.service.traced:
             return await call.service.submitter.submit(tasks)
-        trace = tracing.carried(_text(parent), _text(state))
-        with tracing.submitting(tasks, trace) as traced:
+        trace = tracing.read_context(_text(parent), _text(state))
+        with tracing.trace_submit(tasks, trace) as traced:
             return await call.service.submitter.submit(traced)
 
 
@@ -106,17 +106,17 @@ def _read_many(call: Call, pieces: tuple[Raw, ...]) -> list[NewTask]:
 
 
 def _new_task(call: Call, text: bytes, what: str, draw: Callable[[], str]) -> NewTask:
-    said = parse_submission(text, what)
+    fields = parse_submission(text, what)
     assert call.who is not None
     settings = call.service.settings
     queue = call.who.queues[0] if len(call.who.queues) == 1 else settings.queue
-    said.setdefault("queue", queue)
-    said.setdefault("retries", settings.retries)
-    said.setdefault("owner", call.who.name)
+    fields.setdefault("queue", queue)
+    fields.setdefault("retries", settings.retries)
+    fields.setdefault("owner", call.who.name)
     if call.who.queues:
-        said["owner"] = call.who.name  # fair turns of owners are not to be had many times
+        fields["owner"] = call.who.name  # fair turns of owners are not to be had many times
     try:
-        new = checks.new_task(draw=draw, **said)
+        new = checks.new_task(draw=draw, **fields)
         if new.generated and call.who.queues and not call.who.any_id:
             new = replace(new, id=ids.below_queue(new.queue, new.id))
         codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
@@ -141,7 +141,7 @@ def _encode_answer(call: Call, new: NewTask, answer: Submitted) -> bytes:
     assert call.who is not None
     check_answer(call.who, answer)
     if answer.fresh:
-        return accepted(answer.task)
+        return encode_accepted(answer.task)
     shown: dict[str, JSON] = {**codec.record(answer.task), "fresh": False}
     if other := control.difference(new, answer):
         shown["warning"] = f"task {new.id} {other}"

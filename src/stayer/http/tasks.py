@@ -22,8 +22,8 @@ from stayer.core.model import (
     State,
     Task,
 )
-from stayer.http.filters import ListQuery, TaskFilter, moment, part_of, says_nothing, to_filter
-from stayer.http.pages import encode, read_page, shown_in_full
+from stayer.http.filters import ListQuery, TaskFilter, is_empty, moment, part_of, to_filter
+from stayer.http.pages import encode, encode_full, read_page
 from stayer.http.route import Answer, Call
 from stayer.http.scopes import confine_reason
 from stayer.service.control import tasks as control
@@ -33,20 +33,20 @@ from stayer.store import Store
 
 def find(call: Call) -> Answer:
     """Answer with a page of tasks, newest first."""
-    asked: ListQuery = call.query
-    filter = to_filter(call.store, asked)
+    query: ListQuery = call.query
+    filter = to_filter(call.store, query)
 
     def read(queues: Sequence[str]) -> tuple[list[Raw], str | None]:
         wanted = replace(filter, queues=tuple(queues))
-        show = _shown_in_brief if asked.brief else shown_in_full
-        return read_page(partial(call.store.find, wanted), asked.cursor, asked.limit, show)
+        show = _encode_brief if query.brief else encode_full
+        return read_page(partial(call.store.find, wanted), query.cursor, query.limit, show)
 
-    (tasks, following), away = part_of(call.store, asked.queue, read, asked.partial)
+    (tasks, following), away = part_of(call.store, query.queue, read, query.partial)
     return Answer(Raw(encode({"tasks": tasks, "next": following, **away})))
 
 
-def _shown_in_brief(tasks: Sequence[Task]) -> list[Raw]:
-    return shown_in_full([_without_bulk(task) for task in tasks])
+def _encode_brief(tasks: Sequence[Task]) -> list[Raw]:
+    return encode_full([_without_bulk(task) for task in tasks])
 
 
 def _without_bulk(task: Task) -> Task:
@@ -263,15 +263,15 @@ def _bulk(
     call: Call, act: Callable[[str], Task], states: tuple[State, ...], held: bool | None = None
 ) -> Answer:
     """Apply the verb to a page of what matches; what it no longer fits is left out."""
-    asked: TaskFilter = call.query
-    if says_nothing(asked):
+    query: TaskFilter = call.query
+    if is_empty(query):
         raise BadInput("say which tasks: queue=…, state=…, or another parameter of the list")
-    wanted: Filter = to_filter(call.store, asked)
+    wanted: Filter = to_filter(call.store, query)
     if not wanted.states:
         wanted = replace(wanted, states=states)
     if held is not None:
         wanted = replace(wanted, held=held)
-    page = call.store.find(wanted, asked.cursor, asked.limit)
+    page = call.store.find(wanted, query.cursor, query.limit)
     done: list[JSON] = []
     for task in page.tasks:
         try:

@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core.errors import BadConfig, BadInput, Refused
-from stayer.core.limits import shown
+from stayer.core.limits import quote
 from stayer.core.model import JSON
 from stayer.core.units import rfc3339
 
@@ -176,7 +176,7 @@ class Access:
         `life` seconds.
         """
         if not name or len(name) > _NAME_LIMIT or not name.isprintable() or name != name.strip():
-            raise BadInput(f"name {shown(name)}: give one of 1 to {_NAME_LIMIT} characters")
+            raise BadInput(f"name {quote(name)}: give one of 1 to {_NAME_LIMIT} characters")
         secret = _PREFIX + secrets.token_urlsafe(32)
         now = time.time()
         token = Token(
@@ -184,7 +184,7 @@ class Access:
             None if life is None else now + life, any_id,
         )  # fmt: skip
 
-        def adding(kept: _Kept) -> tuple[_Kept, None]:
+        def add_token(kept: _Kept) -> tuple[_Kept, None]:
             if any(known.name == name for known in kept.tokens):
                 raise Refused(
                     f"there is a token {name!r} already: name it otherwise, or remove that one "
@@ -193,13 +193,13 @@ class Access:
             tokens = sorted((*kept.tokens, token), key=lambda known: known.name)
             return replace(kept, tokens=tuple(tokens)), None
 
-        self._change(adding)
+        self._change(add_token)
         return secret
 
     def remove(self, name: str) -> None:
         """Let a token open nothing any more, nor the sessions that it began."""
 
-        def removing(kept: _Kept) -> tuple[_Kept, None]:
+        def remove_token(kept: _Kept) -> tuple[_Kept, None]:
             left = tuple(token for token in kept.tokens if token.name != name)
             if len(left) == len(kept.tokens):
                 known = ", ".join(token.name for token in left) or "none"
@@ -208,7 +208,7 @@ class Access:
             sessions = tuple(each for each in kept.sessions if each.token not in gone)
             return replace(kept, tokens=left, sessions=sessions), None
 
-        self._change(removing)
+        self._change(remove_token)
 
     def make_code(self, role: Role = "operate", life: float = CODE_LIFE_S) -> str:
         """Make a code that opens one session, within its life."""
@@ -223,13 +223,13 @@ class Access:
         if not any(hmac.compare_digest(code.hash, presented) for code in self._current().codes):
             return None
 
-        def taking(kept: _Kept) -> tuple[_Kept, Role | None]:
+        def take(kept: _Kept) -> tuple[_Kept, Role | None]:
             fresh = _fresh(kept.codes)
             taken = [code for code in fresh if hmac.compare_digest(code.hash, presented)]
             left = tuple(code for code in fresh if code not in taken)
             return replace(kept, codes=left), taken[0].role if taken else None
 
-        return self._change(taking)
+        return self._change(take)
 
     def open_session(self, name: str, role: Role, token: str | None, address: str) -> Opening:
         """Begin a session, of a token (its hash) or of a login link."""
@@ -239,7 +239,7 @@ class Access:
             token,
         )  # fmt: skip
 
-        def opening(kept: _Kept) -> tuple[_Kept, None]:
+        def add_session(kept: _Kept) -> tuple[_Kept, None]:
             self._read_uses()  # others may be in use at another server
             left = [each for each in kept.sessions if not self._is_over(each)]
             same = sorted((each for each in left if each.token == token), key=self.last_use)
@@ -247,7 +247,7 @@ class Access:
             left = [each for each in left if each not in dropped]
             return replace(kept, sessions=(*left, session)), None
 
-        self._change(opening)
+        self._change(add_session)
         return Opening(session, cookie, page)
 
     def sessions(self) -> tuple[Session, ...]:
@@ -268,11 +268,11 @@ class Access:
     def end_sessions(self, ids: Collection[str] | None = None) -> int:
         """End these sessions, or all; returns how many have ended."""
 
-        def ending(kept: _Kept) -> tuple[_Kept, int]:
+        def drop_sessions(kept: _Kept) -> tuple[_Kept, int]:
             left = tuple(each for each in kept.sessions if ids is not None and each.id not in ids)
             return replace(kept, sessions=left), len(kept.sessions) - len(left)
 
-        return self._change(ending)
+        return self._change(drop_sessions)
 
     def _is_open(self, session: Session) -> bool:
         if session.token is not None and self.holder(session.token) is None:
@@ -297,7 +297,7 @@ class Access:
         key, made = (what.hash, what.created) if isinstance(what, Token) else (what.id, what.since)
         return max(made, self._uses.get(key, made), self._uses_written.get(key, made))
 
-    def was_used(self, token: Token) -> float | None:
+    def last_used_at(self, token: Token) -> float | None:
         """Return when a token was last used; None: never."""
         self._read_uses()
         last = self.last_use(token)

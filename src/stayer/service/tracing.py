@@ -40,7 +40,7 @@ Carrier = Mapping[str, str]
 """`TRACEPARENT` and perhaps `TRACESTATE`."""
 
 
-def carried(parent: str | None, state: str | None = None) -> dict[str, str]:
+def read_context(parent: str | None, state: str | None = None) -> dict[str, str]:
     """Read a context as others gave it; nothing if it is none."""
     if not parent or not _TRACEPARENT.fullmatch(parent):
         return {}
@@ -49,13 +49,13 @@ def carried(parent: str | None, state: str | None = None) -> dict[str, str]:
 
 
 @contextmanager
-def submitting(
+def trace_submit(
     tasks: Sequence[NewTask], given: Carrier | None = None
 ) -> Iterator[Sequence[NewTask]]:
     """Give the tasks with the context that they belong to: that of a span for this submit where
     traces are made, else the one given, else that of this process's environment.
     """
-    outside = given or carried(os.environ.get(PARENT), os.environ.get(STATE))
+    outside = given or read_context(os.environ.get(PARENT), os.environ.get(STATE))
     tracer = _tracer()
     if tracer is None or not tasks:
         yield _with(tasks, outside)
@@ -73,12 +73,12 @@ def submitting(
     }
     with tracer.start_as_current_span(
         f"submit {queue}", kind=SpanKind.PRODUCER, attributes=attributes,
-        context=_extracted(outside) if given or not _in_a_span() else None,
+        context=_extract(outside) if given or not _in_a_span() else None,
     ):  # fmt: skip
-        yield _with(tasks, _injected())
+        yield _with(tasks, _inject())
 
 
-def attempt(task: Task, change: Change, begun: float | None = None) -> None:
+def attempt(task: Task, change: Change, began_at: float | None = None) -> None:
     """An attempt is over: a span for it, as a part of the trace of its submit."""
     tracer = _tracer()
     news = change.effect.attempt
@@ -87,8 +87,8 @@ def attempt(task: Task, change: Change, begun: float | None = None) -> None:
     from opentelemetry.trace import Link, SpanKind, StatusCode, get_current_span
 
     end = time.time() - change.ago
-    start = min(end, begun or task.started_at or task.updated or end)
-    parent = _extracted(task.env or {})
+    start = min(end, began_at or task.started_at or task.updated or end)
+    parent = _extract(task.env or {})
     submit = get_current_span(parent).get_span_context()
     span = tracer.start_span(
         f"run {task.kind or task.queue}", context=parent, kind=SpanKind.CONSUMER,
@@ -129,7 +129,7 @@ class within:  # noqa: N801  # used like a function
         if self._environment.get(PARENT) and _tracer() is not None:
             from opentelemetry.context import attach
 
-            self._token = attach(_extracted(self._environment))
+            self._token = attach(_extract(self._environment))
 
     def __exit__(self, *_: object) -> None:
         if self._token is not None:
@@ -170,14 +170,14 @@ def _in_a_span() -> bool:
     return get_current_span().get_span_context().is_valid
 
 
-def _extracted(carrier: Carrier) -> Context:
+def _extract(carrier: Carrier) -> Context:
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     named = {name.lower(): value for name, value in carrier.items() if name in (PARENT, STATE)}
     return TraceContextTextMapPropagator().extract(named)
 
 
-def _injected() -> dict[str, str]:
+def _inject() -> dict[str, str]:
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     carrier: dict[str, str] = {}

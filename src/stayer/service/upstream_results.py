@@ -47,15 +47,17 @@ def of(store: ReadStore, task: Task) -> dict[str, Value]:
     return found
 
 
-def shown(inputs: Mapping[str, Value]) -> dict[str, JSON]:
+def results_json(inputs: Mapping[str, Value]) -> dict[str, JSON]:
     """Write results as JSON can say them: bytes are `{"base64": …}`."""
     return {
-        name: [_shown(each) for each in value] if isinstance(value, list) else _shown(value)
+        name: [_result_json(each) for each in value]
+        if isinstance(value, list)
+        else _result_json(value)
         for name, value in inputs.items()
     }
 
 
-def _shown(value: Value) -> JSON:
+def _result_json(value: Value) -> JSON:
     return {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
 
 

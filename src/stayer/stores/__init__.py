@@ -24,8 +24,11 @@ _BUILT_IN = {
     "rediss+cluster": "stayer.stores.redis_cluster",
     "unix": "stayer.stores.redis",
 }
-_EXTRAS = {"redis": "redis", "psycopg": "postgres"}
-"""The driver that a store needs, and the extra that brings it."""
+_DRIVERS = {
+    "postgres": ("psycopg", "psycopg_binary"),
+    "redis": ("redis", "hiredis"),
+}
+"""Extra → the packages that it brings, without which its stores can't be imported."""
 _SERVERS = ("http", "https")
 _GROUP = "stayer.stores"
 
@@ -58,16 +61,19 @@ def open_store(url: str, clock: Clock | None = None, token: str | None = None) -
 
 
 def _built_in(scheme: str) -> ModuleType:
+    """Import the store of a scheme. Raises BadConfig, naming the extra, if a driver is missing."""
     try:
         return import_module(_BUILT_IN[scheme])
-    except ModuleNotFoundError as error:
-        driver = (error.name or "").partition(".")[0]
-        if driver not in _EXTRAS:
-            raise
-        raise BadConfig(
-            f"store {scheme}:… needs the package {driver}: pip install '.[{_EXTRAS[driver]}]' in a "
-            "checkout"
-        ) from None
+    except ImportError as error:  # psycopg says so itself where its other half is missing
+        is_half = "no pq wrapper available" in str(error)
+        package = "psycopg_binary" if is_half else (error.name or "").partition(".")[0]
+        for extra, packages in _DRIVERS.items():
+            if package in packages:
+                raise BadConfig(
+                    f"store {scheme}:… needs the package {package}: pip install '.[{extra}]' in a "
+                    "checkout"
+                ) from None
+        raise
 
 
 def _from_entry_point(scheme: str, url: str, clock: Clock | None) -> Store:

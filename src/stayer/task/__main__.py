@@ -75,12 +75,12 @@ def _broke_off(context: Context, error: BaseException, ended_by: list[signal.Sig
         case SystemExit(code=int(code)):
             return code and (code & 0xFF or outcome_files.FAILED)
         case SystemExit():
-            outcome_files.say(str(error))
-            outcome_files.say_failed(context, "SystemExit", str(error))
+            outcome_files.write_to_log(str(error))
+            outcome_files.write_failure(context, "SystemExit", str(error))
             return outcome_files.FAILED
         case Stopped() | KeyboardInterrupt():
             ended_by.append(signal.SIGTERM if isinstance(error, Stopped) else signal.SIGINT)
-            outcome_files.say(f"stayer: stopped by {ended_by[0].name}")
+            outcome_files.write_to_log(f"stayer: stopped by {ended_by[0].name}")
             return outcome_files.FAILED
         case _CodeNotLoadable():
             return outcome_files.fail(context, error.error, not_loaded=True)
@@ -100,7 +100,7 @@ class _CodeNotLoadable(Exception):
         self.error = error
 
 
-def _loaded(load: Callable[[str], T], target: str) -> T:
+def _load(load: Callable[[str], T], target: str) -> T:
     try:
         return load(target)
     except ImportError as error:
@@ -108,7 +108,7 @@ def _loaded(load: Callable[[str], T], target: str) -> T:
 
 
 def _run_class(target: str, context: Context) -> object:
-    task = _loaded(load_class, target)(context)
+    task = _load(load_class, target)(context)
     if callable(kill := getattr(task, "kill", None)):
         context.on_stop(kill)
     if callable(before := getattr(task, "before", None)):
@@ -127,7 +127,7 @@ def _run_class(target: str, context: Context) -> object:
 
 
 def _run_app(target: str, context: Context) -> object:
-    app = _loaded(load_app, target)
+    app = _load(load_app, target)
     with tracing.within(context.record):
         return app.call(context)
 

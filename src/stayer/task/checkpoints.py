@@ -67,7 +67,7 @@ class Checkpoints:
 
     def save(self, state: object) -> None:
         """Keep a state for the next attempt; raises BadInput, TooLarge."""
-        kind, body = _encoded(state, "the checkpoint")
+        kind, body = _encode(state, "the checkpoint")
         with self._lock:
             self._write(kind, self._read()[1], body)
 
@@ -81,7 +81,7 @@ class Checkpoints:
 
     def save_step(self, name: str, result: object) -> Value:
         """Keep the result of a step; what the next attempt will get. Raises BadInput, TooLarge."""
-        kind, form = _encoded(result, f"the result of step {name!r}")
+        kind, form = _encode(result, f"the result of step {name!r}")
         value: JSON = msgspec.json.decode(form) if kind == "json" else None
         step = _Step(base64=form) if kind == "bytes" else _Step(json=value)
         with self._lock:
@@ -132,7 +132,7 @@ class Checkpoints:
         atomic_files.replace(self._where, data)
 
 
-def _encoded(value: object, what: str) -> tuple[Kind, bytes]:
+def _encode(value: object, what: str) -> tuple[Kind, bytes]:
     if isinstance(value, bytes | bytearray | memoryview):
         return "bytes", bytes(value)
     codec.pack(value, what, codec.CHECKPOINT_LIMIT)  # type: ignore[arg-type]  # it complains well

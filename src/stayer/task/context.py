@@ -214,6 +214,20 @@ class Context:
         state = self._checkpoints.state()
         return default if state is UNSET else state
 
+    def set_result(self, value: object) -> None:
+        """Set the result of the task, for a program that has no function to return it from: a JSON
+        value, or bytes. The last one counts; None takes it back. What a function returns comes
+        last, unless that is None. Raises BadInput for what JSON can't say, TooLarge over 1 MB.
+        """
+        from stayer.task import atomic_files
+        from stayer.task.results import encode_result
+
+        data = encode_result(value)
+        if data is not None:
+            atomic_files.replace(self.result_path, data)
+        elif os.path.exists(self.result_path):
+            os.remove(self.result_path)
+
     def step(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, once in the life of the task: the next attempt gets what this one
         got. What comes out is kept as JSON (or bytes), and is what JSON makes of it.

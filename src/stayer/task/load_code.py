@@ -39,7 +39,7 @@ def load_class(target: str) -> type[TaskClass]:
     """The class of `FILE[:Class]`: the one called Run, else the only one that has `run`."""
     path, name = (target, "") if os.path.isfile(target) else _split(target)
     _search_first(os.path.dirname(os.path.abspath(path)))
-    with _importing(path):
+    with _explain_import_errors(path):
         module = _import_file(path)
 
     def fits(value: object) -> bool:
@@ -61,7 +61,7 @@ def load_app(target: str) -> TaskApp:
             f"{os.path.basename(module_name).removesuffix('.py')}, and run the worker where it is"
         )
     _search_first(os.getcwd())
-    with _importing(module_name):
+    with _explain_import_errors(module_name):
         module = import_module(module_name)
 
     def fits(value: object) -> bool:
@@ -98,7 +98,7 @@ def _import_file(path: str) -> ModuleType:
 
 
 @contextmanager
-def _importing(what: str) -> Iterator[None]:
+def _explain_import_errors(what: str) -> Iterator[None]:
     try:
         yield
     except (Stopped, KeyboardInterrupt):
@@ -109,9 +109,9 @@ def _importing(what: str) -> Iterator[None]:
             'only when it is run itself under `if __name__ == "__main__":`'
         ) from exit
     except BaseException as error:
-        said = f"{type(error).__qualname__}: {error}".removesuffix(": ")
+        text = f"{type(error).__qualname__}: {error}".removesuffix(": ")
         where = f" (looked in {sys.path[0]} first)" if isinstance(error, ImportError) else ""
-        raise ImportError(f"{what} can't be imported: {said}{where}") from error
+        raise ImportError(f"{what} can't be imported: {text}{where}") from error
 
 
 def _find(

@@ -13,6 +13,7 @@ from stayer.core import codec
 from stayer.core.errors import BadInput, GiveUp, Retry, Snooze, TooLarge
 from stayer.task import atomic_files
 from stayer.task.context import Context
+from stayer.task.results import encode_result
 
 FAILED = 1
 
@@ -33,7 +34,7 @@ _SHOWN_VALUE_LIMIT = 10_000
 def complete(context: Context, value: object) -> int:
     """Write the result; the exit code. One that can't be stored is a failure, but is kept."""
     try:
-        data = _encoded(value)
+        data = encode_result(value)
     except BadInput as error:
         return fail(context, error, keep(context, value, error))
     if data is not None:
@@ -45,7 +46,7 @@ def keep(context: Context, value: object, error: BadInput) -> str:
     """Save what was returned but can't be the result; says where it is."""
     path = str(context.folder / "result.refused")
     try:
-        atomic_files.replace(path, _plainly(value, error))
+        atomic_files.replace(path, _encode_refused(value, error))
     except OSError as problem:
         return f". It could not be kept: {problem}"
     return f". What was returned is in {path} on {os.uname().nodename}"
@@ -58,25 +59,25 @@ def fail(
     because the code that is to run it is not there.
     """
     if isinstance(error, Snooze):
-        say(f"asks to be run again in {error.delay} s: {error}")
-        say_failed(context, "stayer.Snooze", str(error), wishes=_wishes(error))
+        write_to_log(f"asks to be run again in {error.delay} s: {error}")
+        write_failure(context, "stayer.Snooze", str(error), wishes=_read_wishes(error))
         return FAILED
-    type, message, text = described(error)
-    say(text + hint.removeprefix(". "))
+    type, message, text = describe_exception(error)
+    write_to_log(text + hint.removeprefix(". "))
     if len(text) > TRACEBACK_LIMIT:
         text = "…\n" + text[-TRACEBACK_LIMIT:]
-    wishes = {"not_loaded": True} if not_loaded else _wishes(error)
-    say_failed(context, type, message + hint, text, wishes)
+    wishes = {"not_loaded": True} if not_loaded else _read_wishes(error)
+    write_failure(context, type, message + hint, text, wishes)
     return FAILED
 
 
-def say(text: str) -> None:
+def write_to_log(text: str) -> None:
     """To the task's log, unless the task has closed it: that must not hide how it ended."""
     with contextlib.suppress(Exception):
         print(text, file=sys.stderr)
 
 
-def described(error: BaseException) -> tuple[str, str, str]:
+def describe_exception(error: BaseException) -> tuple[str, str, str]:
     """Type, message and the whole traceback, which begins where the user's code does."""
     import traceback
 
@@ -86,7 +87,7 @@ def described(error: BaseException) -> tuple[str, str, str]:
     return _name(type(error)), str(trace)[:_MESSAGE_LIMIT], "".join(trace.format())
 
 
-def _wishes(error: BaseException) -> dict[str, object]:
+def _read_wishes(error: BaseException) -> dict[str, object]:
     """What the task wants to become of it."""
     match error:
         case Retry():
@@ -99,7 +100,7 @@ def _wishes(error: BaseException) -> dict[str, object]:
             return {}
 
 
-def say_failed(
+def write_failure(
     context: Context,
     type: str,
     message: str,
@@ -107,9 +108,9 @@ def say_failed(
     wishes: Mapping[str, object] | None = None,
 ) -> None:
     """Write the file; if that can't be, the exit code has to say it all."""
-    said = {"type": type, "message": message, "traceback": traceback}
+    texts = {"type": type, "message": message, "traceback": traceback}
     content: dict[str, object] = {
-        name: storable(text) for name, text in said.items() if text is not None
+        name: storable(text) for name, text in texts.items() if text is not None
     }
     content |= wishes or {}
     import json
@@ -118,25 +119,7 @@ def say_failed(
         atomic_files.replace(str(context.folder / "error"), json.dumps(content).encode())
 
 
-def _encoded(value: object) -> bytes | None:
-    """The result as the worker reads it: JSON, or bytes that are none. Raises BadInput."""
-    codec.pack(value, "the result", codec.RESULT_LIMIT)  # type: ignore[arg-type]  # it complains
-    if value is None:
-        return None
-    if not isinstance(value, bytes | bytearray | memoryview):
-        return codec.encode(value).encode()  # type: ignore[arg-type]
-    data = bytes(value)
-    try:
-        codec.parse(data, "the result")
-    except BadInput:
-        if data:
-            return data
-    import base64
-
-    return codec.encode({"base64": base64.b64encode(data).decode()}).encode()
-
-
-def _plainly(value: object, error: BadInput) -> bytes:
+def _encode_refused(value: object, error: BadInput) -> bytes:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(error, TooLarge):
@@ -145,7 +128,7 @@ def _plainly(value: object, error: BadInput) -> bytes:
         shown = repr(value)
     except Exception as problem:
         shown = f"<{type(value).__qualname__}, whose repr() fails: {problem}>"
-    say(f"What was returned: {shown[:_SHOWN_VALUE_LIMIT]}")
+    write_to_log(f"What was returned: {shown[:_SHOWN_VALUE_LIMIT]}")
     return shown.encode("utf-8", "backslashreplace")
 
 

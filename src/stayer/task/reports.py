@@ -21,8 +21,8 @@ _FIRST_LINES = 1000
 
 def write(path: str, done: Number | None, total: Number | None, message: str | None) -> None:
     """Append a line, whole or not at all."""
-    said = {"done": number(done), "total": number(total), "message": short(message)}
-    line = json.dumps({name: value for name, value in said.items() if value is not None})
+    report = {"done": number(done), "total": number(total), "message": short(message)}
+    line = json.dumps({name: value for name, value in report.items() if value is not None})
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         size = os.fstat(descriptor).st_size
@@ -61,10 +61,10 @@ class Reports:
         self._path = path
         self._last: tuple[Number | None, Number | None, str | None] = (None, None, None)
         self._lines = 0
-        self._start_afresh()
+        self._reset()
         atexit.register(self.flush)
 
-    def _start_afresh(self) -> None:
+    def _reset(self) -> None:
         # Reentrant, because a signal's handler may report while its thread is at it.
         self._lock = threading.RLock()
         self._process = os.getpid()
@@ -75,7 +75,7 @@ class Reports:
     def add(self, done: Number | None, total: Number | None, message: str | None) -> None:
         """Take a report; without a number, what was done before still stands."""
         if self._process != os.getpid():
-            self._start_afresh()  # the lock may be another thread's, which was not forked
+            self._reset()  # the lock may be another thread's, which was not forked
         with self._lock:
             if done is None:
                 done, total = self._last[:2]

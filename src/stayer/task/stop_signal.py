@@ -21,14 +21,14 @@ class StopSignalHandler:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._over = False
-        signal.signal(signal.SIGTERM, self._asked)
+        signal.signal(signal.SIGTERM, self._on_signal)
         os.register_at_fork(after_in_child=self._forget)
 
     def work_is_over(self) -> None:
         """What is done is done: saving it must not be disturbed."""
         self._over = True
 
-    def _asked(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         again = self._context.cancelled
         stop_by = self._context.request_stop()
         if self._over:
@@ -41,7 +41,7 @@ class StopSignalHandler:
 
     def _forget(self) -> None:
         """Forked helpers die of SIGTERM as usual: their parents count on it."""
-        if signal.getsignal(signal.SIGTERM) == self._asked:
+        if signal.getsignal(signal.SIGTERM) == self._on_signal:
             with suppress(ValueError):
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

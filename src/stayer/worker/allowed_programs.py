@@ -38,17 +38,18 @@ def check_pattern(pattern: str) -> None:
         raise BadConfig(f"--allow-command {pattern}: give the path of a program, without . and ..")
 
 
-def asked_for(patterns: Sequence[str]) -> tuple[str, ...]:
-    """The words of tasks that may mean a program that these allow, as patterns for the store. In
-    the folder of a program somebody may call it by `./NAME`.
+def program_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of tasks that may mean a program that these allow, as patterns for the
+    store. In the folder of a program somebody may call it by `./NAME`.
     """
     relative = (f"./{os.path.basename(each)}" for each in patterns if "/" in each)
     return (*patterns, *(each for each in relative if is_literal(each)))
 
 
 def look_up(name: str, path: str) -> str:
-    """A program in the folders of a PATH; Missing if it is in none of them. Folders that
-    are not absolute are left out: they would depend on where a task is to run.
+    """Find a program in the folders of a PATH; raise Missing if it is in none of them. Missing if
+    it is in none of them. Folders that are not absolute are left out: they would depend on where a
+    task is to run.
     """
     for folder in path.split(os.pathsep):
         candidate = os.path.join(folder, name)
@@ -58,17 +59,17 @@ def look_up(name: str, path: str) -> str:
 
 
 def is_program(path: str) -> bool:
-    """A file that this process may execute."""
+    """Return whether it is a file that this process may execute."""
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
-def allowed(word: str, patterns: Sequence[str], path: str, folder: str) -> tuple[str, str]:
-    """What to execute for the first word of a command, and what to call it; raises NotAllowed, or
-    Missing if it is allowed but not there.
+def resolve_program(word: str, patterns: Sequence[str], path: str, folder: str) -> tuple[str, str]:
+    """Return what to execute for the first word of a command, and what to call it; raises
+    NotAllowed, or Missing if it is allowed but not there.
     """
     try:
         if "/" in word:
-            found = _allowed_path(word, patterns, folder)
+            found = _resolve_path(word, patterns, folder)
             return found, found
         names = [pattern for pattern in patterns if "/" not in pattern]
         if not any(matches(word, pattern, as_path=True) for pattern in names):
@@ -78,12 +79,12 @@ def allowed(word: str, patterns: Sequence[str], path: str, folder: str) -> tuple
         raise NotAllowed("its program can't be the name of a file") from None
 
 
-def _allowed_path(word: str, patterns: Sequence[str], folder: str) -> str:
+def _resolve_path(word: str, patterns: Sequence[str], folder: str) -> str:
     if ".." in word.split("/"):
         raise NotAllowed(f"the path of its program, {_short(word)}, has .. in it")
     if not os.path.isabs(word):
-        word = _named_from(folder, word, patterns)
-    found = _resolved_folder(word)
+        word = _find_named(folder, word, patterns)
+    found = _resolve_folder(word)
     fitting = [each for each in patterns if "/" in each and _allows(each, found)]
     if not fitting:
         raise NotAllowed(f"no --allow-command names the program {_short(found)}")
@@ -100,28 +101,28 @@ def _allowed_path(word: str, patterns: Sequence[str], folder: str) -> str:
     return found
 
 
-def _named_from(folder: str, word: str, patterns: Sequence[str]) -> str:
-    """The program that a pattern names and that somebody in this folder calls so. The folder itself
-    is not looked at: it is the submitter's, and may be on a disk that does not answer.
+def _find_named(folder: str, word: str, patterns: Sequence[str]) -> str:
+    """Return the program that a pattern names and that somebody in this folder calls so. The folder
+    itself is not looked at: it is the submitter's, and may be on a disk that does not answer.
     """
     path = os.path.normpath(os.path.join(folder, word))
     for pattern in patterns:
         if "/" in pattern and is_literal(pattern) and ".." not in folder.split("/"):
-            resolved = _resolved_folder(pattern)
+            resolved = _resolve_folder(pattern)
             if path in (os.path.normpath(pattern), resolved):
                 return resolved
     raise NotAllowed(f"no --allow-command names the program {_short(path)}")
 
 
-def _resolved_folder(path: str) -> str:
+def _resolve_folder(path: str) -> str:
     head, tail = os.path.split(path)
     return os.path.join(os.path.realpath(head), tail)
 
 
 def _allows(pattern: str, found: str) -> bool:
-    """Whether the pattern, with the folders that it names resolved, stands for the path."""
+    """Return whether the pattern, with the folders that it names resolved, stands for the path."""
     if is_literal(pattern):
-        return found == _resolved_folder(pattern)
+        return found == _resolve_folder(pattern)
     folders = pattern.split("/")
     plain = next(number for number, part in enumerate(folders) if not is_literal(part))
     fixed = os.path.realpath("/".join(folders[:plain]) or "/")

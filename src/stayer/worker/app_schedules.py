@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from stayer.core.errors import BadInput
-from stayer.core.limits import shown
+from stayer.core.limits import quote
 from stayer.core.schedules import parse
-from stayer.core.schedules.model import Schedule, packed_task
+from stayer.core.schedules.model import Schedule, pack_task
 from stayer.service.control import schedules
 from stayer.store import Store
 from stayer.worker.load_user_code import AppDescription
@@ -35,7 +35,8 @@ def declare(
     """
     origin = f"app {app}"
     wanted = {
-        user: _entrusted(app, user, said, queues, usual) for user, (said, queues) in spoken.items()
+        user: _select_permitted(app, user, description, queues, usual)
+        for user, (description, queues) in spoken.items()
     }
     # First of all users: a schedule may have moved to the queue of another one.
     for user, (_, queues) in spoken.items():
@@ -44,27 +45,31 @@ def declare(
         schedules.declare(store, origin, wanted[user], within=queues)
 
 
-def _entrusted(
-    app: str, user: str, said: AppDescription, queues: Collection[str], usual: Mapping[str, Any]
+def _select_permitted(
+    app: str,
+    user: str,
+    description: AppDescription,
+    queues: Collection[str],
+    usual: Mapping[str, Any],
 ) -> list[Schedule]:
-    """Those of them that may be."""
+    """Select those that may be declared."""
     found: dict[str, Schedule] = {}
-    if len(said.schedules) > _SCHEDULES_LIMIT:
+    if len(description.schedules) > _SCHEDULES_LIMIT:
         logger.warning(
             "app %s, loaded by %s: only %d schedules are looked at", app, user, _SCHEDULES_LIMIT
         )
-    for each in said.schedules[:_SCHEDULES_LIMIT]:
+    for each in description.schedules[:_SCHEDULES_LIMIT]:
         try:
             schedule = parse.parse(each, "what it says", usual)
-            packed_task(schedule.task)  # else the store refuses it, and all others with it
-            why = _objection(schedule, user, said, queues, usual)
+            pack_task(schedule.task)  # else the store refuses it, and all others with it
+            why = _objection(schedule, user, description, queues, usual)
         except BadInput as error:
             why = str(error)
         if why is None:
             found[schedule.name] = schedule
         else:
             name = each.get("name")
-            name = name if isinstance(name, str) and len(name) < 100 else shown(name)
+            name = name if isinstance(name, str) and len(name) < 100 else quote(name)
             logger.warning("schedule %s of app %s is refused: %s", name, app, why)
     return list(found.values())
 
@@ -72,7 +77,7 @@ def _entrusted(
 def _objection(
     schedule: Schedule,
     user: str,
-    said: AppDescription,
+    description: AppDescription,
     queues: Collection[str],
     usual: Mapping[str, Any],
 ) -> str | None:
@@ -82,7 +87,7 @@ def _objection(
             f"this worker runs no tasks of queue {task.queue} as {user}, who declares it: that is "
             "for a worker of that queue"
         )
-    if task.command is not None or task.name not in said.names:
+    if task.command is not None or task.name not in description.names:
         return f"with --task-user it can only run functions of the app ({_OTHER_WAYS_HINT})"
     if task.notify or task.owner not in (None, usual.get("owner")):
         what = "notify" if task.notify else "an owner"

@@ -41,7 +41,7 @@ class Answer(Struct, frozen=True):
 
     code: int
     """As `subprocess` has it: negative for a signal."""
-    said: bytes
+    output: bytes
     complaint: str
     """The last line of its stderr."""
 
@@ -57,7 +57,7 @@ def ask(
     Raises ProcessInterrupted, AnswerTooLong, and OSError if they can't be run.
     """
     try:
-        asked = subprocess.Popen(
+        child = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             **process,
         )  # fmt: skip
@@ -65,45 +65,45 @@ def ask(
         if error.errno in _OUT_OF_RESOURCES:  # there is no room for another process just now
             raise ProcessInterrupted(f"it can't be started: {error.strerror}") from error
         raise
-    assert asked.stdout is not None
-    assert asked.stderr is not None
+    assert child.stdout is not None
+    assert child.stderr is not None
     try:
-        with asked.stdout, asked.stderr:
+        with child.stdout, child.stderr:
             # Whoever shares our terminal is stopped with us, and goes on with us.
             watch = bool(process.get("start_new_session"))
-            return _heard(asked, asked.stdout, asked.stderr, watch, is_called_off)
+            return _read_answer(child, child.stdout, child.stderr, watch, is_called_off)
     finally:
-        end(asked)
+        end(child)
 
 
-def end(asked: subprocess.Popen[bytes]) -> None:
+def end(child: subprocess.Popen[bytes]) -> None:
     """Leave nothing of it, if we may end it."""
     with suppress(PermissionError):
-        asked.kill()
-        asked.wait()
+        child.kill()
+        child.wait()
 
 
-def killed_by(code: int) -> str:
-    """What to say of a negative exit code."""
+def describe_signal(code: int) -> str:
+    """Say what a negative exit code means."""
     number = -code
     known = number in signal.valid_signals()
     return f"it was killed by {signal.Signals(number).name if known else f'signal {number}'}"
 
 
-def _heard(
-    asked: subprocess.Popen[bytes],
+def _read_answer(
+    child: subprocess.Popen[bytes],
     out: IO[bytes],
     complaints: IO[bytes],
     watch: bool,
     is_called_off: Callable[[], bool],
 ) -> Answer:
     until = time.monotonic() + _ANSWER_TIMEOUT_S
-    said, complained = bytearray(), bytearray()
-    life = os.pidfd_open(asked.pid)
+    output, errors = bytearray(), bytearray()
+    life = os.pidfd_open(child.pid)
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(life, selectors.EVENT_READ)
-            for stream, kept in ((out, said), (complaints, complained)):
+            for stream, kept in ((out, output), (complaints, errors)):
                 os.set_blocking(stream.fileno(), False)
                 selector.register(stream, selectors.EVENT_READ, kept)
             while True:
@@ -113,24 +113,24 @@ def _heard(
                 for key, _ in ready:
                     if key.fd != life and not _take(key.fd, key.data):
                         selector.unregister(key.fileobj)
-                if len(said) > ANSWER_LIMIT_BYTES:
+                if len(output) > ANSWER_LIMIT_BYTES:
                     raise AnswerTooLong
-                del complained[:-_COMPLAINT_TAIL_BYTES]
+                del errors[:-_COMPLAINT_TAIL_BYTES]
                 if has_ended:
                     break
-                if watch and (number := _stopped_by(asked.pid)) is not None:
+                if watch and (number := _find_stop_signal(child.pid)) is not None:
                     raise ProcessInterrupted(f"it was stopped by {signal.Signals(number).name}")
                 if is_called_off():
                     raise ProcessInterrupted("it is not needed any more")
                 if time.monotonic() > until:
                     raise ProcessInterrupted("it did not end in time")
-            for stream, kept in ((out, said), (complaints, complained)):
-                _take_what_is_left(stream.fileno(), kept)
-            if len(said) > ANSWER_LIMIT_BYTES:
+            for stream, kept in ((out, output), (complaints, errors)):
+                _drain(stream.fileno(), kept)
+            if len(output) > ANSWER_LIMIT_BYTES:
                 raise AnswerTooLong
     finally:
         os.close(life)
-    return Answer(asked.wait(), bytes(said), _last_line(complained))
+    return Answer(child.wait(), bytes(output), _last_line(errors))
 
 
 def _take(descriptor: int, kept: bytearray) -> bool:
@@ -143,15 +143,15 @@ def _take(descriptor: int, kept: bytearray) -> bool:
     return bool(piece)
 
 
-def _take_what_is_left(descriptor: int, kept: bytearray) -> None:
-    """What a pipe holds, and not what somebody goes on to write."""
+def _drain(descriptor: int, kept: bytearray) -> None:
+    """Read what a pipe holds, and not what somebody goes on to write."""
     for _ in range(16):
         before = len(kept)
         if not _take(descriptor, kept) or len(kept) == before:
             return
 
 
-def _stopped_by(pid: int) -> int | None:
+def _find_stop_signal(pid: int) -> int | None:
     try:
         found = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:  # it has ended just now
@@ -159,6 +159,6 @@ def _stopped_by(pid: int) -> int | None:
     return None if found is None else found.si_status
 
 
-def _last_line(complained: bytearray) -> str:
-    lines = complained.decode(errors="replace").strip().splitlines()
+def _last_line(errors: bytearray) -> str:
+    lines = errors.decode(errors="replace").strip().splitlines()
     return lines[-1][:1000] if lines else ""

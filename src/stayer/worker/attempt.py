@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stayer.core import codec
-from stayer.core.lifecycle import Tell
+from stayer.core.lifecycle import Note
 from stayer.core.model import LogPiece, Progress, Report, Task, Usage
 from stayer.core.units import format_duration, format_size
 from stayer.service.lease.heartbeat import moment
@@ -56,10 +56,10 @@ class HeldAttempt:
         self.task = task
         self.run = run
         self.is_fresh = fresh
-        self._asked = self._since = moment()
+        self._checked_at = self._since = moment()
         self.known = True
         """`task` is what the store says, not only what the run directory does."""
-        self.order_seen: int = run.asked.get("seen", 0)
+        self.order_seen: int = run.keeper_orders.get("seen", 0)
         self.stop_grace: float | None = None
         self.lost = False
         self.lost_at = 0.0
@@ -68,19 +68,19 @@ class HeldAttempt:
         self.watched_until = 0.0
         self._log_sent = 0
         self._report_read = 0
-        self._checkpoint_sent = run.given_checkpoint()
+        self._checkpoint_sent = run.read_given_checkpoint()
         self._first: tuple[float, float] | None = None
         self._last: Progress | None = None
         self._missing_since: float | None = None
         self._alone_since: float | None = None
         self._usage_sent: Usage | None = None
         self._paused_sent = False if fresh else None
-        self._gathered: _News | None = None
+        self._sent_news: _News | None = None
         self.was_cut_short = False
         """The last beat had no room for all that is new."""
         self._first_news: set[str] = set()
         self._refused: str | None = None
-        self.to_tell: deque[Tell] = deque()
+        self.unsent_notes: deque[Note] = deque()
         """What the store's history of the task should say."""
 
     @property
@@ -104,38 +104,40 @@ class HeldAttempt:
         )
 
     def is_overdue(self) -> bool:
-        """No keeper has taken it up, though it was asked for a while ago."""
-        if moment() - self._asked < _KEEPER_OVERDUE_S or self.run.is_kept():
+        """Return whether no keeper has taken it up, though it was asked for a while ago."""
+        if moment() - self._checked_at < _KEEPER_OVERDUE_S or self.run.has_keeper():
             return False
-        self._asked = moment()
+        self._checked_at = moment()
         return True
 
     def waits_in_vain(self) -> bool:
-        """No keeper has taken it up for so long that none should any more: the nursery hangs."""
+        """Return whether no keeper has taken it up for so long that none should any more: the
+        nursery hangs.
+        """
         if self.task.state != "reserved" or moment() - self._since < _KEEPER_OVERDUE_S:
             return False
-        if self.run.running is not None or self.run.has_ended() or self.run.is_kept():
+        if self.run.process_status is not None or self.run.has_ended() or self.run.has_keeper():
             return False
-        return moment() - self._since > _KEEPER_TIMEOUT_S or "stop" in self.run.asked
+        return moment() - self._since > _KEEPER_TIMEOUT_S or "stop" in self.run.keeper_orders
 
     def age(self) -> float:
-        """How long ago its process began, in seconds; 0 if it has not."""
-        started = (self.run.running or {}).get("started")
+        """Return how long ago its process began, in seconds; 0 if it has not."""
+        started = (self.run.process_status or {}).get("started")
         return max(0.0, moment() - started / os.sysconf("SC_CLK_TCK")) if started else 0.0
 
     def is_fenced(self) -> bool:
-        """Its keeper has frozen it, for want of a lease."""
-        running = self.run.running
+        """Return whether its keeper has frozen it, for want of a lease."""
+        running = self.run.process_status
         return running is not None and "fenced" in running["stopped"] and not self.run.has_ended()
 
     @property
     def fenced_since(self) -> float:
         """When its keeper froze it, the last time that it did."""
-        return _as_number((self.run.running or {}).get("fenced_since"))
+        return _as_number((self.run.process_status or {}).get("fenced_since"))
 
-    def tell_of_standstill(self) -> None:
-        """Once for each: when its keeper has let it go on, and for how long it had stood still."""
-        running = self.run.running
+    def note_freeze(self) -> None:
+        """Note, once for each freeze that is over, for how long it had stood still."""
+        running = self.run.process_status
         if running is None or "fenced" in running["stopped"]:
             return  # it stands still, or did until it was killed
         since = self.fenced_since
@@ -144,19 +146,19 @@ class HeldAttempt:
         self._standstill_told = since
         until, slept = (_as_number(running.get(name)) for name in ("fenced_until", "slept"))
         still = max(0.0, (until or moment()) - since)
-        said = f"stood still for {format_duration(still)} without a lease"
+        text = f"stood still for {format_duration(still)} without a lease"
         if slept:
-            said = f"{said}, after its machine slept for {format_duration(slept)}"
-        logger.warning("task %s goes on: it %s", self.task.id, said)
-        self.to_tell.append(Tell("thawed", said))
+            text = f"{text}, after its machine slept for {format_duration(slept)}"
+        logger.warning("task %s goes on: it %s", self.task.id, text)
+        self.unsent_notes.append(Note("thawed", text))
 
-    def take_away(self) -> None:
-        """It is not ours any more: have it end at once."""
+    def end_as_lost(self) -> None:
+        """Have it end at once: it is not ours any more."""
         self.lost, self.lost_at = True, time.monotonic()
         self.ask(stop={"why": "fence", "grace": 0.0})
 
     def ask(self, **wanted: object) -> bool:
-        """An order to its keeper; False if it can't be given now."""
+        """Give its keeper an order; False if it can't be given now."""
         try:
             self.run.order(**wanted)
         except OSError as error:
@@ -165,7 +167,7 @@ class HeldAttempt:
         return True
 
     def has_news(self) -> bool:
-        """There is something that the store has not got."""
+        """Return whether there is something that the store has not got."""
         return (
             self._size("log") > self._log_sent
             or self._size("report") > self._report_read
@@ -190,30 +192,30 @@ class HeldAttempt:
 
     def is_abandoned(self) -> bool:
         """Neither its keeper nor its nursery will say how it ended."""
-        if not self.run.is_left_alone():
+        if not self.run.is_orphan():
             self._alone_since = None
             return False
         if self._alone_since is None:
             self._alone_since = moment()
         return self.run.nursery_is_gone() or moment() - self._alone_since > _KEEPER_TIMEOUT_S
 
-    def left(self) -> int:
-        """How many bytes of log and checkpoint have not been sent."""
+    def count_unsent_bytes(self) -> int:
+        """Return how many bytes of log and checkpoint have not been sent."""
         is_new = self._checkpoint_signature() != self._checkpoint_sent
         checkpoint = self._size("checkpoint") if is_new else 0
         return checkpoint + max(0, self._size("log") - self._log_sent)
 
     def unsent_checkpoint(self) -> bytes | None:
-        """The checkpoint, if the store has not got it."""
+        """Return the checkpoint, if the store has not got it."""
         if self._checkpoint_signature() == self._checkpoint_sent:
             return None
         return self._read_checkpoint()
 
     def gather(self, room: int) -> Report | None:
-        """The news, with so many bytes of log and checkpoint at most; `delivered` says that they
-        arrived, else they are gathered again.
+        """Gather the news, with so many bytes of log and checkpoint at most; `mark_delivered` says
+        that they arrived, else they are gathered again.
         """
-        self._gathered = None
+        self._sent_news = None
         self.was_cut_short = False
         try:
             return self._gather(room)
@@ -228,7 +230,7 @@ class HeldAttempt:
         log, log_sent = self._read_log(room - len(checkpoint or b""))
         progress, report_read = self._read_report()
         usage, paused = self._usage(), self._is_paused()
-        self._gathered = _News(log_sent, report_read, signature, usage, paused)
+        self._sent_news = _News(log_sent, report_read, signature, usage, paused)
         new_usage = None if usage == self._usage_sent else usage
         new_pause = None if paused == self._paused_sent else paused
         if not log and all(new is None for new in (progress, checkpoint, new_usage, new_pause)):
@@ -243,16 +245,18 @@ class HeldAttempt:
             paused=new_pause,
         )
 
-    def delivered(self) -> None:
-        """The beat with the news got through."""
-        news, self._gathered = self._gathered, None
+    def mark_delivered(self) -> None:
+        """Note that the beat with the news got through."""
+        news, self._sent_news = self._sent_news, None
         if news is not None:
             self._log_sent, self._report_read = news.log_sent, news.report_read
             self._checkpoint_sent = news.checkpoint
             self._usage_sent, self._paused_sent = news.usage, news.paused
 
     def has_urgent_news(self) -> bool:
-        """A checkpoint, and what somebody has asked for, must not wait for the next beat."""
+        """Return whether a checkpoint, or what somebody has asked for, must not wait for the next
+        beat.
+        """
         return (
             self._checkpoint_signature() != self._checkpoint_sent
             or self._is_paused() != self._paused_sent
@@ -260,8 +264,8 @@ class HeldAttempt:
         )
 
     def _has_first_news(self) -> bool:
-        """The first of each kind does not wait for the next beat either: whoever looks just after
-        the start finds something. Once each, so that long tasks cost a beat an interval.
+        """Return whether something is there for the first time. Whoever looks just after the start
+        finds something. Once each, so that long tasks cost a beat an interval.
         """
         if len(self._first_news) == _KINDS_OF_NEWS or self.age() < _FIRST_NEWS_AFTER_S:
             return False
@@ -272,18 +276,18 @@ class HeldAttempt:
         return len(self._first_news) > before
 
     def _is_paused(self) -> bool:
-        running = self.run.running
+        running = self.run.process_status
         return running is not None and "paused" in running["stopped"] and not self.run.has_ended()
 
     def _usage(self) -> Usage | None:
-        """What the keeper said last."""
-        said = self.run.exit or self.run.running or {}
-        used = said.get("usage")
+        """Return what the keeper said last."""
+        report = self.run.exit or self.run.process_status or {}
+        used = report.get("usage")
         if not isinstance(used, dict) or not used:
             return None
         try:
             return Usage(
-                ran=round(float(said.get("ran", 0.0)), 3),
+                ran=round(float(report.get("ran", 0.0)), 3),
                 cpu=round(float(used.get("cpu", 0.0)), 3),
                 rss=int(used.get("rss", 0)),
                 peak=int(used.get("peak", 0)),
@@ -314,7 +318,7 @@ class HeldAttempt:
         return tuple(pieces), start + len(found)
 
     def _read_report(self) -> tuple[Progress | None, int]:
-        """The last complete line that makes sense."""
+        """Return the last complete line that makes sense."""
         end = self._size("report")
         if end <= self._report_read:
             return None, self._report_read
@@ -330,14 +334,14 @@ class HeldAttempt:
         return found, start + whole
 
     def _complete(self, found: Progress) -> Progress:
-        """A line with a message only says nothing of how far it is."""
+        """Fill in how far it was: a line with a message only says nothing of that."""
         if found.done is None and self._last is not None:
             found = replace(found, done=self._last.done, total=self._last.total)
         self._last = replace(found, remaining=self._remaining(found))
         return self._last
 
     def _remaining(self, progress: Progress) -> float | None:
-        """From the rate since the first report of this attempt."""
+        """Estimate the time left, from the rate since the first report of this attempt."""
         done, total, now = progress.done, progress.total, moment()
         if done is None or total is None:
             return None
@@ -362,7 +366,7 @@ class HeldAttempt:
         try:
             return self.run.part.read("checkpoint", codec.CHECKPOINT_LIMIT)
         except safe_files.TooLong:
-            found, limit = self.run.part.seen("checkpoint"), format_size(codec.CHECKPOINT_LIMIT)
+            found, limit = self.run.part.stat("checkpoint"), format_size(codec.CHECKPOINT_LIMIT)
             size = format_size(found.st_size) if found else "too large"
             self._refuse_checkpoint(
                 f"it is {size}, the limit is {limit}: keep the data elsewhere, and where it is here"
@@ -374,27 +378,31 @@ class HeldAttempt:
         return None
 
     def _refuse_checkpoint(self, why: str) -> None:
-        """Once for each reason: a task that saves every minute would fill its history with it."""
+        """Note that it is not kept, once for each reason: a task that saves every minute would fill
+        its history with it.
+        """
         if why != self._refused:
             self._refused = why
-            self.to_tell.append(Tell("checkpoint not kept", why))
+            self.unsent_notes.append(Note("checkpoint not kept", why))
             logger.warning("a checkpoint of task %s is not kept: %s", self.task.id, why)
 
     def _checkpoint_signature(self) -> object:
         return signature(self.run.part.folder / "checkpoint")
 
     def _size(self, name: str) -> int:
-        found = self.run.part.seen(name)
+        found = self.run.part.stat(name)
         return 0 if found is None else found.st_size
 
 
-def _as_number(said: object) -> float:
-    """What a keeper wrote, or a task in its place; 0 if it is no number."""
-    return float(said) if isinstance(said, int | float) and math.isfinite(said) else 0.0
+def _as_number(value: object) -> float:
+    """Return the number that a keeper wrote, or a task in its place; 0 if it is no number."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
 def parse_report(line: str) -> Progress | None:
-    """`{"progress": 0.4}`, `{"done": 4, "total": 10, "message": …}`, `4/10 message` or `40%`."""
+    """Read a line such as `{"progress": 0.4}`, `{"done": 4, "total": 10, "message": …}`, `4/10
+    message` or `40%`.
+    """
     line = line.strip()
     if line.startswith("{"):
         try:

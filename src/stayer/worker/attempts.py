@@ -52,25 +52,25 @@ class HeldAttempts:
         self._held[held.key] = held
 
     def take_up(self, held: HeldAttempt) -> None:
-        """One that was found at work, or at its end."""
+        """Add one that was found at work, or at its end."""
         self.add(held)
         self._bell.ring_when(held.run.pidfd())
 
     def remove(self, held: HeldAttempt) -> None:
-        """Nothing is left to say of it, and nothing is left of it here."""
+        """Remove it: nothing is left to say of it, and nothing is left of it here."""
         if self._held.pop(held.key, None) is not None:
             self._bell.forget(held.run.pidfd())
 
     def ours(self) -> list[HeldAttempt]:
-        """What is held under the name that this worker has now."""
+        """List what is held under the name that this worker has now."""
         return [held for held in self if held.task.worker == self._state.worker_id]
 
     def queues(self) -> set[str]:
-        """The queues of what is held under that name."""
+        """Return the queues of what is held under that name."""
         return {held.task.queue for held in self.ours()}
 
-    def fenced(self) -> list[HeldAttempt]:
-        """What its keepers have frozen, for want of a lease."""
+    def list_fenced(self) -> list[HeldAttempt]:
+        """List what its keepers have frozen, for want of a lease."""
         return [held for held in self if held.is_fenced()]
 
     def stop(self, grace: float) -> None:
@@ -81,7 +81,7 @@ class HeldAttempts:
                 held.stop_grace = grace
 
     def what_stops(self, grace: float) -> str:
-        """In words, while there is something."""
+        """Say in words what still stops, while there is something."""
         number = len(self)
         longest = format_duration(max(held.age() for held in self))
         what = f"1 task ({longest})" if number == 1 else f"{number} tasks (longest {longest})"
@@ -93,17 +93,17 @@ class HeldAttempts:
             "leaves tasks running"
         )
 
-    def counted(self, what: str) -> str:
-        """So many of these."""
+    def describe_number(self, what: str) -> str:
+        """Say how many there are."""
         return f"{len(self)} {what}" + ("" if len(self) == 1 else "s")
 
     def give_up(self) -> None:
-        """All of it was taken from us: the lease is void, and the keepers are to see that now."""
+        """Give up all of it: the lease is void, and the keepers are to see that now."""
         for held in self:
             if not held.lost:
-                held.take_away()
+                held.end_as_lost()
 
-    def still_dying(self) -> bool:
+    def has_dying(self) -> bool:
         """Something that was taken from us has not ended, and may still move.
 
         What is not gone after a while hangs in the kernel, and dies when it comes out of there.
@@ -114,8 +114,8 @@ class HeldAttempts:
         )
 
     def have_urgent_news(self) -> bool:
-        """One of them has something that must not wait for the next beat. Each is asked: the first
-        news of a task count once, and one beat is for those of all.
+        """Return whether one of them has something that must not wait for the next beat. Each is
+        asked: the first news of a task count once, and one beat is for those of all.
         """
         urgent = [held for held in self if held.has_urgent_news()]
         return bool(urgent)
@@ -124,13 +124,16 @@ class HeldAttempts:
         """Somebody watches: let the keepers look every second."""
         now = moment()
         for held in self:
-            if held.watched_until < now + _WATCHED_FOR_S / 3 and held.run.running is not None:
+            if (
+                held.watched_until < now + _WATCHED_FOR_S / 3
+                and held.run.process_status is not None
+            ):
                 held.watched_until = now + _WATCHED_FOR_S
                 held.ask(watched=held.watched_until)
 
     def gather(self) -> list[Report]:
-        """The news for a beat. What has ended goes first, for its end waits; the others take turns
-        where there is too much.
+        """Gather the news for a beat. What has ended goes first, for its end waits; the others take
+        turns where there is too much.
         """
         reports: list[Report] = []
         room = BEAT_LIMIT_BYTES
@@ -149,16 +152,18 @@ class HeldAttempts:
         first = next((i for i, held in enumerate(ours) if held.key == self._next_in_turn), 0)
         return sorted(ours[first:] + ours[:first], key=lambda held: not held.run.has_ended())
 
-    def delivered(self, untold: Collection[str] = ()) -> None:
-        """The beat got through, but for the news of these tasks."""
+    def mark_delivered(self, undelivered: Collection[str] = ()) -> None:
+        """Note that the beat got through, but for the news of these tasks."""
         for held in self:
-            if held.task.id not in untold:
-                held.delivered()
+            if held.task.id not in undelivered:
+                held.mark_delivered()
 
     def adopt(self, run: Run) -> HeldAttempt | None:
-        """A run directory from before: take up what lives or has ended; None if it is neither."""
+        """Adopt a run directory from before: take up what lives or has ended; None if it is
+        neither.
+        """
         try:
-            about = run.about
+            about = run.description
             task = Task(
                 about["task"]["id"],
                 about["task"]["queue"],
@@ -170,27 +175,27 @@ class HeldAttempts:
             logger.error("%s is no run directory that can be read: left alone", run.folder)
             return None
         ours = task.worker == self._state.worker_id
-        kept = run.is_kept() or (ours and run.keeper_lives())
+        kept = run.has_keeper() or (ours and run.keeper_lives())
         if not run.has_ended() and not kept:
             # Of another identity (before a reboot, or copied from elsewhere) only an outcome that a
             # keeper wrote is believed: the original may be running. Burial sees to the rest.
             if not ours or not run.void() or not sweep_strays(run.folder):
                 return None
             never = {"not_started": "its worker died before it could begin", "node": True}
-            note: dict[str, Any] = {"keeper_died": None} if run.running else never
-            run.declare_ended(note)
+            note: dict[str, Any] = {"keeper_died": None} if run.process_status else never
+            run.declare_end(note)
         held = HeldAttempt(task, run)
         held.known = False
         self.take_up(held)
         if kept and not ours:
             # Whoever we were was given up: the store may have given it away, even to us.
-            held.take_away()
+            held.end_as_lost()
         logger.info("adopted task %s, attempt %d", task.id, task.attempt)
         return held
 
 
 def by_queue(items: Iterable[T], held: Callable[[T], HeldAttempt]) -> dict[str, list[T]]:
-    """In groups: one queue may be away while others are not."""
+    """Group them by queue: one queue may be away while others are not."""
     groups: dict[str, list[T]] = {}
     for item in items:
         groups.setdefault(held(item).task.queue, []).append(item)

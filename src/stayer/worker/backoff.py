@@ -34,7 +34,9 @@ class Backoff:
         self._parts: dict[str, Backoff] = {}
 
     def of(self, queue: str | None) -> Backoff:
-        """That with one queue, which may be away by itself: to wait for it keeps nothing else."""
+        """Return the backoff of one queue, which may be away by itself: waiting for it delays
+        nothing else.
+        """
         if queue is None:
             return self
         part = self._parts.setdefault(queue, Backoff(self._longest))
@@ -65,9 +67,9 @@ class Backoff:
         except StoreError as error:
             pause = self.next_pause()
             self.rest(pause)
-            log_once.tell(logger, f"asking the store again in {pause:.1f} s", error)
+            log_once.warn_once(logger, f"asking the store again in {pause:.1f} s", error)
             return False
-        self.succeeded()
+        self.reset()
         return True
 
     def _do(self, step: Callable[[], object]) -> None:
@@ -82,28 +84,28 @@ class Backoff:
             self._asks = False
             signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def hasten(self) -> None:
-        """If the store is being asked just now, let that be over soon: called by a signal."""
+    def shorten_call(self) -> None:
+        """Let a call to the store that is under way be over soon; called by a signal."""
         if any(each._asks for each in (self, *self._parts.values())):
             signal.setitimer(signal.ITIMER_REAL, _BRIEF_TIMEOUT_S)
 
-    def call_away(self) -> bool:
-        """The store is being asked just now, and whoever does that may be interrupted: once."""
-        asked = [each for each in (self, *self._parts.values()) if each._asks]
-        for each in asked:
+    def take_interrupt(self) -> bool:
+        """Return whether a call to the store is under way and may be interrupted; true once."""
+        asking = [each for each in (self, *self._parts.values()) if each._asks]
+        for each in asking:
             each._asks = False
-        return bool(asked)
+        return bool(asking)
 
-    def succeeded(self) -> None:
-        """The next pause is a short one again."""
+    def reset(self) -> None:
+        """Make the next pause a short one again."""
         self._pause = SHORTEST_PAUSE_S
 
     def rest(self, seconds: float) -> None:
         """Ask nothing of the store for so long."""
         self._not_before = moment() + seconds
 
-    def left(self) -> float:
-        """How long nothing may be asked."""
+    def remaining_s(self) -> float:
+        """Return how long nothing may be asked."""
         return max(0.0, self._not_before - moment())
 
     def next_pause(self) -> float:

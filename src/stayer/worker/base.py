@@ -41,27 +41,27 @@ class BeatingWorker(ABC):
         self._heart: Heart | None = None
         self._orders: deque[Orders] = deque()
         self._patience = Backoff()
-        self._signals = Signals(self._patience.call_away, self._patience.hasten)
+        self._signals = Signals(self._patience.take_interrupt, self._patience.shorten_call)
         self._bell = Bell()
         self._draining = self._stopping = self._leaving = self._lease_lost = False
         self._has_begun = state.resumed
         self._is_in_its_store = False
         self._leave_at: float | None = None
-        self._naps = SuspendDetector()
+        self._suspend_detector = SuspendDetector()
         self._was_away = False
 
     @property
-    def drained(self) -> bool:
+    def is_drained(self) -> bool:
         """It has ended because it was told to finish what it had."""
         return self._draining and not self._leaving and not self._stopping
 
     def run(self) -> None:
-        """Until it is told to go and holds nothing more; or told to leave all as it is."""
+        """Work until it is told to go and holds nothing more, or is told to leave all as it is."""
         self._begin()
-        while not self._finished():
+        while not self._is_finished():
             try:
                 self._once()
-                if not self._finished():
+                if not self._is_finished():
                     self._wait()
             except Exception:
                 # A full disk, a defect: the tasks run on, and so must whoever looks after them.
@@ -79,16 +79,16 @@ class BeatingWorker(ABC):
     def _wait(self) -> None: ...
 
     @abstractmethod
-    def _finished(self) -> bool: ...
+    def _is_finished(self) -> bool: ...
 
     @abstractmethod
     def _end(self) -> None: ...
 
     @abstractmethod
-    def _hear_signals(self) -> None: ...
+    def _handle_signals(self) -> None: ...
 
     @abstractmethod
-    def _about_me(self) -> Worker: ...
+    def _describe_worker(self) -> Worker: ...
 
     @abstractmethod
     def _gather(self) -> Sequence[Report]: ...
@@ -98,11 +98,11 @@ class BeatingWorker(ABC):
 
     # The lease
 
-    def _start_heart(self) -> None:
+    def _start_heartbeat(self) -> None:
         """Register, however long the store takes to answer."""
         while self._heart is None and not (self._leaving or self._stopping):
             try:
-                self._heart = self._registered_heart()
+                self._heart = self._register()
                 self._has_begun = True
             except LeaseLost:
                 self._lease_lost = False
@@ -113,18 +113,20 @@ class BeatingWorker(ABC):
                 # nothing yet does not begin. What was adopted is not left alone for it.
                 if isinstance(error, StoreUnusable) and not self._has_begun:
                     raise
-                log_once.tell(logger, "asking the store again", error)
+                log_once.warn_once(logger, "asking the store again", error)
                 self._bell.sleep(self._patience.next_pause())
-                self._hear_signals()
+                self._handle_signals()
 
-    def _registered_heart(self) -> Heart:
-        """A heart that beats; raises LeaseLost if the identity is no longer worth anything."""
+    def _register(self) -> Heart:
+        """Register and return a heart that beats; raises LeaseLost if the identity is no longer
+        worth anything.
+        """
         if self._is_in_its_store:
             self._state.join(self._store.identity())  # it may have lost its data, and be another
         else:
             self._state.belong_to(self._store.identity())
             self._is_in_its_store = True
-        about = self._about_me()
+        about = self._describe_worker()
         last_number = self._last_number(about.id)
         heart = Heart(
             self._store,
@@ -133,7 +135,7 @@ class BeatingWorker(ABC):
             on_lost=self._on_lost,
             gather=self._gather,
             on_beat=self._on_beat,
-            on_drain=lambda: self._signals.hear(SIGUSR1, self._bell),
+            on_drain=lambda: self._signals.add(SIGUSR1, self._bell),
             last_number=last_number,
         )
         heart.start()
@@ -141,7 +143,9 @@ class BeatingWorker(ABC):
         return heart
 
     def _last_number(self, id: str) -> int:
-        """Of the beats of this identity; 0 if it is a new one. Raises LeaseLost as above."""
+        """Return the number of the last beat of this identity; 0 if it is a new one. Raises
+        LeaseLost as above.
+        """
         store = self._store
         try:
             known = {worker.id: worker for worker in store.workers_of(())}
@@ -156,23 +160,25 @@ class BeatingWorker(ABC):
             raise LeaseLost(f"worker {id} was given up as dead")
         return known[id].number if id in known else 0
 
-    def _ask_after_a_nap(self) -> None:
-        """Whether we still hold our tasks, as soon as we are back: what runs here stands still
+    def _reconcile_after_sleep(self) -> None:
+        """Ask whether we still hold our tasks, as soon as we are back: what runs here stands still
         until that is known. The next beat would be due in a while.
         """
-        if (away := self._naps.noticed(self._about_me().lease)) is not None:
+        if (
+            away := self._suspend_detector.describe_suspend(self._describe_worker().lease)
+        ) is not None:
             logger.warning("%s: asking the store what is still ours", away)
             self._was_away = True
         if self._was_away and self._heart is not None and self._try(self._heart.beat_now):
             self._was_away = False
 
-    def _abandon_heart(self) -> None:
+    def _abandon_heartbeat(self) -> None:
         if self._heart is not None:
             self._heart.abandon()
             self._heart = None
 
     def _take_leave(self) -> None:
-        """Of the store, and of the identity."""
+        """Take leave of the store, and of the identity."""
         if self._heart is not None:
             try:
                 if self._heart.stop(self._has_ended):
@@ -183,36 +189,36 @@ class BeatingWorker(ABC):
                 logger.warning("could not take leave of the store: %s", error)
 
     def _takes_leave_in_time(self) -> bool:
-        """False if the store did not answer."""
+        """Take leave; False if the store did not answer."""
         self._patience.rest(0.0)
         return self._try(self._take_leave)
 
     def _has_waited_long_enough(self, what: str) -> bool:
-        """For a store that can't be told what is left to tell, by one that is to stop; whoever
-        drains has the time.
+        """Return whether one that is to stop has waited long enough for a store that can't be told
+        what is left; whoever drains has the time.
         """
         if self._patience.hurries or not self._stopping:
             return self._patience.hurries
         if self._leave_at is None:
             self._leave_at = moment() + _LEAVE_TIMEOUT_S
-            said = "waiting for the store for %s at most, to tell it of %s"
-            logger.warning(said, format_duration(_LEAVE_TIMEOUT_S), what)
+            text = "waiting for the store for %s at most, to tell it of %s"
+            logger.warning(text, format_duration(_LEAVE_TIMEOUT_S), what)
         return moment() >= self._leave_at
 
-    def _leave_untold(self, what: str) -> NoReturn:
+    def _leave_uncommitted(self, what: str) -> NoReturn:
         """Go without a word to the store: what is left is for the next worker to tell."""
-        said = "leaving %s to the next worker on %s: the store could not be told"
-        logger.warning(said, what, self._state.path)
+        text = "leaving %s to the next worker on %s: the store could not be told"
+        logger.warning(text, what, self._state.path)
         logging.shutdown()
         os._exit(0)  # other threads wait for the store as well, and could hold us here
 
     def _has_ended(self, task: Task) -> bool:
-        """Nothing of it is left here, nor will be."""
+        """Return whether nothing of it is left here, nor will be."""
         return True
 
-    def _tell_about_me(self) -> None:
+    def _send_description(self) -> None:
         if self._heart is not None:
-            self._heart.describe(self._about_me())
+            self._heart.describe(self._describe_worker())
 
     # Between the threads
 

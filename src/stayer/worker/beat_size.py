@@ -12,5 +12,5 @@ BEAT_LIMIT_BYTES = codec.CHECKPOINT_LIMIT
 
 
 def weight(report: Report) -> int:
-    """What it takes of that."""
+    """Return how many bytes of a beat it takes."""
     return sum(len(piece.data) for piece in report.log) + len(report.checkpoint or b"")

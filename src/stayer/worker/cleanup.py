@@ -9,8 +9,8 @@ from pathlib import Path
 from stayer.core.model import RUNNING
 from stayer.store import Store
 from stayer.worker.attempts import HeldAttempts
-from stayer.worker.refused_results import REFUSED_RESULT_KEPT_S, forget_refused
-from stayer.worker.run_directory import Run, discard, refused_result, task_of
+from stayer.worker.refused_results import REFUSED_RESULT_KEPT_S, remove_outdated
+from stayer.worker.run_directory import Run, discard, find_refused_result, task_of
 from stayer.worker.state_directory import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
@@ -27,12 +27,12 @@ def clear_leftovers(store: Store, state: StateDirectory, holdings: HeldAttempts)
     for run in state.runs():
         worker = _worker_of(run)
         known = worker not in (None, state.worker_id) and run.folder not in ours
-        if known and not (run.is_kept() or run.has_ended() or _is_held(store, run)):
+        if known and not (run.has_keeper() or run.has_ended() or _is_held(store, run)):
             logger.info("removing %s: the store has given it up", run.folder)
             run.remove()
         else:
             needed.add(worker)
-    forget_refused(store, state.path)
+    remove_outdated(store, state.path)
     if None in needed:
         return  # something runs here, and which lease it goes by can't be told
     for path in state.path.glob("lease-*"):
@@ -44,18 +44,18 @@ def _clear_remains(store: Store, state: StateDirectory, ours: set[Path]) -> None
     """Folders without `task.json`: an older version was cut short when it made or removed them."""
     for folder in state.run_folders():
         run = Run(folder)
-        if folder in ours or (folder / "task.json").exists() or refused_result(folder):
+        if folder in ours or (folder / "task.json").exists() or find_refused_result(folder):
             continue
-        if run.is_kept() or run.keeper_lives() or _may_be_asked_for(store, run):
+        if run.has_keeper() or run.keeper_lives() or _may_be_uncommitted(store, run):
             continue
         logger.info("removing %s: it is what was left of a run directory", folder)
         run.close()
         discard(folder)
 
 
-def _may_be_asked_for(store: Store, run: Run) -> bool:
-    """It says how an attempt ended that the store may still wait for."""
-    ended = run.said_to_have_ended_at()
+def _may_be_uncommitted(store: Store, run: Run) -> bool:
+    """Return whether it says how an attempt ended that the store may still wait for."""
+    ended = run.end_recorded_at()
     if ended is None:
         return False
     id, attempt = task_of(run.folder), run.folder.name.rpartition(".")[2]
@@ -67,14 +67,14 @@ def _may_be_asked_for(store: Store, run: Run) -> bool:
 
 def _worker_of(run: Run) -> str | None:
     try:
-        return str(run.about["worker"])
+        return str(run.description["worker"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _is_held(store: Store, run: Run) -> bool:
     try:
-        about = run.about
+        about = run.description
         id, worker, attempt = about["task"]["id"], about["worker"], about["attempt"]
     except (OSError, ValueError, KeyError, TypeError):
         return True

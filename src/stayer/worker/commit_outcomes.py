@@ -9,25 +9,25 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from stayer.core import codec
-from stayer.core.attempt_summary import account, named
+from stayer.core.attempt_summary import account, describe_task
 from stayer.core.errors import TooLarge
 from stayer.core.lifecycle import (
     Done,
     Fail,
     Happening,
     Interrupt,
-    Lose,
     Start,
+    WorkerLost,
     decide,
     with_checkpoint,
 )
 from stayer.core.model import RUNNING, Change, Fault, Task
 from stayer.service import tracing
-from stayer.service.lease.repeated_ends import is_told
+from stayer.service.lease.repeated_ends import is_committed
 from stayer.store import Store
 from stayer.worker import safe_files
 from stayer.worker.attempt import HeldAttempt
-from stayer.worker.durations import ended_ago, started_ago, stood_still, took_altogether
+from stayer.worker.durations import idle_seconds, seconds_since_end, started_ago, total_seconds
 from stayer.worker.outcome import outcome
 from stayer.worker.run_directory import Run
 
@@ -47,7 +47,7 @@ def settle_starts(store: Store, fresh: Sequence[tuple[HeldAttempt, int]]) -> boo
             refresh(store, held)
         else:
             held.task = task
-            logger.info("%s started, pid %d", named(task), pid)
+            logger.info("%s started, pid %d", describe_task(task), pid)
     return agreed
 
 
@@ -65,7 +65,7 @@ def settle_outcomes(store: Store, ended: Sequence[HeldAttempt]) -> list[HeldAtte
     answers = store.commit(changes) if changes else []
     for held, _ in batch:
         if held.key in position and answers[position[held.key]] is not None:
-            _tell(held, changes[position[held.key]])
+            _log_outcome(held, changes[position[held.key]])
     return [
         held
         for held, happening in batch
@@ -84,47 +84,52 @@ def refresh(store: Store, held: HeldAttempt) -> bool:
     return True
 
 
-def tell(store: Store, held: HeldAttempt) -> None:
+def commit_notes(store: Store, held: HeldAttempt) -> None:
     """Bring what is worth remembering into the task's history, once."""
-    while held.to_tell:
-        changes = [decide(held.task, held.to_tell[0])]
+    while held.unsent_notes:
+        changes = [decide(held.task, held.unsent_notes[0])]
         if store.commit(changes)[0] is None and refresh(store, held):
-            store.commit([decide(held.task, held.to_tell[0])])
-        held.to_tell.popleft()
+            store.commit([decide(held.task, held.unsent_notes[0])])
+        held.unsent_notes.popleft()
 
 
 def _steps(store: Store, held: HeldAttempt, happening: Happening) -> list[Change]:
-    """A process may have come and gone before its start could be told."""
-    task, running = held.task, held.run.running or {}
-    if "paused" in (asked := held.run.asked):  # what ends stands still no more, and has said so
-        task = replace(task, paused=bool(asked["paused"]))
+    """Return the changes to commit: a process may have come and gone before its start could be
+    committed.
+    """
+    task, running = held.task, held.run.process_status or {}
+    if "paused" in (
+        orders := held.run.keeper_orders
+    ):  # what ends stands still no more, and has said so
+        task = replace(task, paused=bool(orders["paused"]))
     # What kills its keeper at once must not escape being counted for it.
-    never_ran = isinstance(happening, Lose) and not running and not held.run.has_begun
-    ago = ended_ago(held.run) - _set_back(store, held)
+    never_ran = isinstance(happening, WorkerLost) and not running and not held.run.has_begun
+    ago = seconds_since_end(held.run) - _set_back(store, held)
     if task.state == "started" or isinstance(happening, Interrupt) or never_ran:
         return [_with_checkpoint(held, decide(task, happening, ago))]
     start = decide(task, Start(running.get("pid")), started_ago(held))
     end = decide(replace(task, state="started"), happening, ago)
-    took = took_altogether(held.run)
+    took = total_seconds(held.run)
     if took is not None:  # told together, they would be of the same moment
         start = replace(start, ago=end.ago + max(0.0, took))
     return [start, _with_checkpoint(held, end)]
 
 
 def _set_back(store: Store, held: HeldAttempt) -> float:
-    """How far behind the store's clock is of when the attempt must have ended, by when it began and
-    how long it took: with SQLite that is the clock of this machine, which somebody may set back.
+    """Return how far behind the store's clock is of when the attempt must have ended, by when it
+    began and how long it took: with SQLite that is the clock of this machine, which somebody may
+    set back.
     """
-    began, took = held.task.started_at, took_altogether(held.run)
+    began, took = held.task.started_at, total_seconds(held.run)
     if began is None or took is None or time.time() > began + took - _CLOCK_TOLERANCE_S:
         return 0.0
-    behind = began + took + ended_ago(held.run) - store.now()
+    behind = began + took + seconds_since_end(held.run) - store.now()
     return behind if behind > _CLOCK_TOLERANCE_S else 0.0
 
 
 def _with_checkpoint(held: HeldAttempt, end: Change) -> Change:
-    """A result that may come late brings along what no beat could: the beats of a worker that was
-    given up are refused, and a retry by hand goes on from what is saved.
+    """Add the checkpoint that no beat could bring: the beats of a worker that was given up are
+    refused, and a retry by hand goes on from what is saved.
     """
     if not end.late or (saved := held.unsent_checkpoint()) is None:
         return end
@@ -166,28 +171,28 @@ def _too_large(run: Run, why: str) -> Fail:
 
 
 def _settle_again(store: Store, held: HeldAttempt, happening: Happening) -> bool:
-    """An order came in between, or it was told before, or it is no longer ours. True: nothing is
-    left to do.
+    """Try again: an order came in between, or it was committed before, or it is no longer ours.
+    True: nothing is left to do.
     """
     if not refresh(store, held):
         end = _steps(store, held, happening)[-1] if held.task.state in RUNNING else None
-        if end is not None and is_told(store, end):
-            _tell(held, end)
+        if end is not None and is_committed(store, end):
+            _log_outcome(held, end)
         else:
             logger.warning("the outcome of task %s is refused: it is not ours", held.task.id)
         return True
     steps = _steps(store, held, happening)
     if store.commit(steps)[-1] is None:
         return False
-    _tell(held, steps[-1])
+    _log_outcome(held, steps[-1])
     return True
 
 
-def _tell(held: HeldAttempt, change: Change) -> None:
+def _log_outcome(held: HeldAttempt, change: Change) -> None:
     """Whoever traces tasks, and whoever reads the log."""
     tracing.attempt(held.task, change)
     level = logging.WARNING if change.to == "failed" else logging.INFO
-    took, still = took_altogether(held.run), stood_still(held.run)
+    took, still = total_seconds(held.run), idle_seconds(held.run)
     logger.log(level, "%s", account(held.task, change, took, still))
 
 

@@ -20,35 +20,37 @@ _LONGEST_DURATION_S = 1e12
 
 
 def started_ago(held: HeldAttempt) -> float:
-    """In seconds; 0 if it is not known."""
-    took = took_altogether(held.run)
-    return held.age() if took is None else ended_ago(held.run) + took
+    """Return how many seconds ago it started; 0 if it is not known."""
+    took = total_seconds(held.run)
+    return held.age() if took is None else seconds_since_end(held.run) + took
 
 
-def ended_ago(run: Run) -> float:
-    """In seconds; 0 if it is not known, or goes on."""
+def seconds_since_end(run: Run) -> float:
+    """Return how many seconds ago it ended; 0 if it is not known, or goes on."""
     exit = run.exit or {}
     by_machine, by_wall = _number(exit, "moment"), _number(exit, "ended")
     if by_machine is not None and exit.get("boot") == boot_id():
         return max(0.0, moment() - by_machine)
-    ended = run.said_to_have_ended_at() if by_wall is None else by_wall
+    ended = run.end_recorded_at() if by_wall is None else by_wall
     return 0.0 if ended is None else max(0.0, time.time() - ended)
 
 
-def took_altogether(run: Run) -> float | None:
+def total_seconds(run: Run) -> float | None:
     """Seconds from its start to its end."""
     return _number(run.exit or {}, "took")
 
 
-def stood_still(run: Run) -> float:
-    """For how many seconds of that it was paused or frozen, or its machine was suspended."""
-    took, ran = took_altogether(run), _number(run.exit or {}, "ran")
+def idle_seconds(run: Run) -> float:
+    """Return for how many seconds of its run it was paused or frozen, or its machine
+    was suspended.
+    """
+    took, ran = total_seconds(run), _number(run.exit or {}, "ran")
     return 0.0 if took is None or ran is None else max(0.0, took - ran)
 
 
-def _number(said: dict[str, Any], name: str) -> float | None:
-    """A task can write what it likes where its keeper does."""
-    found = said.get(name)
+def _number(fields: dict[str, Any], name: str) -> float | None:
+    """Read a number, with care: a task can write what it likes where its keeper does."""
+    found = fields.get(name)
     if (
         not isinstance(found, int | float)
         or isinstance(found, bool)

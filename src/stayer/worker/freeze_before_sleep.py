@@ -35,12 +35,12 @@ class SleepWatcher:
         """
         self._ring = ring
         self._stands_still = stands_still
-        self._announced: float | None = None
+        self._announced_at: float | None = None
 
     @property
     def is_near(self) -> bool:
         """The machine is about to sleep, and has not woken up."""
-        announced = self._announced
+        announced = self._announced_at
         return announced is not None and time.monotonic() - announced < _ANNOUNCED_SLEEP_TIMEOUT_S
 
     def start(self) -> None:
@@ -54,21 +54,21 @@ class SleepWatcher:
                 with closing(Logind()) as logind:
                     has_answered = True
                     while True:
-                        self._wait_for_a_night(logind)
+                        self._wait_for_sleep(logind)
             except OSError as error:
                 logger.debug("not told before this machine sleeps: %s", error)
             finally:
-                self._announced = None
+                self._announced_at = None
             if not has_answered:
                 return  # there is none on this machine
             time.sleep(RECONNECT_S)  # it is being restarted, by an upgrade for example
 
-    def _wait_for_a_night(self, logind: Logind) -> None:
+    def _wait_for_sleep(self, logind: Logind) -> None:
         lock = logind.delay_sleep()
         try:
             while not logind.wait():
                 pass
-            self._announced = time.monotonic()
+            self._announced_at = time.monotonic()
             logger.info("this machine is about to sleep: tasks are stopped")
             self._ring()
             end = time.monotonic() + _FREEZE_TIMEOUT_S
@@ -79,5 +79,5 @@ class SleepWatcher:
                 os.close(lock)
         while logind.wait():
             pass
-        self._announced = None
+        self._announced_at = None
         self._ring()

@@ -24,7 +24,7 @@ class FreezeLogger:
     def __init__(self, holdings: HeldAttempts, leases: Leases) -> None:
         self._holdings = holdings
         self._leases = leases
-        self._told: dict[tuple[str, int], float] = {}
+        self._logged: dict[tuple[str, int], float] = {}
         """When the freeze began that was told of last."""
         self._stopping = threading.Event()
 
@@ -45,14 +45,14 @@ class FreezeLogger:
 
     def look(self) -> None:
         """Tell of what has come to stand still since the last look."""
-        fenced = self._holdings.fenced()
+        fenced = self._holdings.list_fenced()
         for held in fenced:
             since = held.fenced_since
-            if self._told.get(held.key) != since:
-                self._told[held.key] = since
+            if self._logged.get(held.key) != since:
+                self._logged[held.key] = since
                 logger.warning("task %s stands still: %s", held.task.id, self._why(held, since))
-        for key in [each for each in self._told if each not in self._holdings]:
-            del self._told[key]
+        for key in [each for each in self._logged if each not in self._holdings]:
+            del self._logged[key]
 
     def _why(self, held: HeldAttempt, since: float) -> str:
         renewed = self._leases.until(held.task.queue) - self._leases.length

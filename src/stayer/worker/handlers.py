@@ -16,8 +16,8 @@ from msgspec import Struct
 from stayer.core import patterns
 from stayer.core.errors import BadConfig
 from stayer.core.model import Handles, Task
-from stayer.core.ordering.lanes import TRACE, handled, lane_of, refused_variables
-from stayer.core.refused_tasks import listed, no_handler, other_queue
+from stayer.core.ordering.lanes import TRACE, find_refused_variables, handles_lane, lane_of
+from stayer.core.refused_tasks import list_some, no_handler, other_queue
 from stayer.core.submit.names import is_option, is_ours
 from stayer.service import tracing
 from stayer.task.stack_dump import STACK_SIGNAL
@@ -28,8 +28,8 @@ from stayer.worker.load_user_code import (
     AppDescription,
     Code,
     check_class,
-    inherited,
-    what_app_says,
+    describe_app,
+    inherited_environment,
 )
 from stayer.worker.task_user import TaskUser, TaskUsers, try_out
 
@@ -44,7 +44,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
     exec: tuple[str, ...] | None = None
     run: str | None = None
     app: str | None = None
-    said: dict[str | None, AppDescription] = {}
+    app_descriptions: dict[str | None, AppDescription] = {}
     """What the app says of itself, by the user who has loaded it (None: the worker's own). Others
     are still to be asked."""
     programs: tuple[str, ...] = ()
@@ -57,10 +57,12 @@ class Handlers(Struct, frozen=True, kw_only=True):
     @property
     def names(self) -> tuple[str, ...]:
         """The app's tasks, whoever says so."""
-        return tuple(dict.fromkeys(name for said in self._answers() for name in said.names))
+        return tuple(
+            dict.fromkeys(name for description in self._answers() for name in description.names)
+        )
 
     def _answers(self) -> list[AppDescription]:
-        return list(self.said.values())  # at once: another thread may add one
+        return list(self.app_descriptions.values())  # at once: another thread may add one
 
     @property
     def handles(self) -> Handles:
@@ -68,24 +70,24 @@ class Handlers(Struct, frozen=True, kw_only=True):
         return self._handles(self.names)
 
     def handles_in(self, queue: str) -> Handles:
-        """What it runs in this one: which functions there are is for the user to say whose
+        """Return what it runs in this one: which functions there are is for the user to say whose
         processes they are. Raises NotAllowed.
         """
         user = self.users.of(queue)
-        said = self.said.get(user.name if user else None)
-        return self._handles(said.names if said else ())
+        description = self.app_descriptions.get(user.name if user else None)
+        return self._handles(description.names if description else ())
 
     def in_turn(self, queues: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Handles]]:
-        """What to reserve, in the order of these queues."""
+        """Yield what to reserve, in the order of these queues."""
         for handles, some in groupby(queues, self.handles_in):
             yield tuple(some), handles
 
     def code_of_app(self) -> dict[str | None, Code]:
-        """What is to be loaded, for each user who is to say what the app is."""
+        """Return what is to be loaded, for each user who is to say what the app is."""
         return self._code("--app", self.app) if self.app is not None else {}
 
     def code_of_class(self) -> dict[str | None, Code]:
-        """The same, for each who is to run the class."""
+        """Return what is to be loaded, for each user who is to run the class."""
         return self._code("--run", self.run) if self.run is not None else {}
 
     def _code(self, flag: str, target: str) -> dict[str | None, Code]:
@@ -99,7 +101,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
         return Handles(
             plain=self.exec is not None or self.run is not None,
             names=tuple(map(patterns.literal, names)),
-            programs=programs.asked_for(self.programs),
+            programs=programs.program_patterns(self.programs),
             variables=self.variables,
         )
 
@@ -115,37 +117,38 @@ class Handlers(Struct, frozen=True, kw_only=True):
         """
         if task.queue not in queues:
             raise NotAllowed(other_queue(task))
-        if not handled(lane_of(task), self.handles_in(task.queue)):
+        if not handles_lane(lane_of(task), self.handles_in(task.queue)):
             raise NotAllowed(no_handler(task))
         if ours := [name for name in task.env or () if is_ours(name)]:
-            raise NotAllowed(f"it brings along {listed(ours)}, which is for the worker to set")
-        if refused := refused_variables(task, self.variables):
+            raise NotAllowed(f"it brings along {list_some(ours)}, which is for the worker to set")
+        if refused := find_refused_variables(task, self.variables):
             several = "variables" if len(refused) > 1 else "the variable"
-            raise NotAllowed(f"it brings along {several} {listed(refused)}: see --allow-env")
+            raise NotAllowed(f"it brings along {several} {list_some(refused)}: see --allow-env")
         if not task.command and task.name is None and self.exec and is_option(task.id):
             raise NotAllowed(f"its id {task.id!r} would be an option of {self.exec[0]}")
         if not task.command and task.name is None and self._puts_id_into_words(task):
             raise NotAllowed(f"its id {task.id!r} is not fit for a place within a word of --exec")
 
     def _puts_id_into_words(self, task: Task) -> bool:
-        """One that could mean something there: to a shell, or in a path."""
+        """Return whether the id could mean something there: to a shell, or in a path."""
         inside = any(
             _ID_PLACEHOLDER in word and word != _ID_PLACEHOLDER for word in self.exec or ()
         )
         return inside and not _HARMLESS_ID.fullmatch(task.id)
 
     def process(self, task: Task, queues: Collection[str]) -> dict[str, Any]:
-        """What its keeper is to execute: the words, the file that the first one means (None: to be
-        looked for in the task's own PATH), and where. Raises NotAllowed, Missing, and OSError.
+        """Return what its keeper is to execute: the words, the file that the first one means (None:
+        to be looked for in the task's own PATH), and where. Raises NotAllowed, Missing, and
+        OSError.
         """
         self.check(task, queues)
         if not task.command:
             argv = self._own(task)
-            return {"argv": argv, "program": self.found(argv[0]), "cwd": os.getcwd()}
+            return {"argv": argv, "program": self.find_program(argv[0]), "cwd": os.getcwd()}
         cwd = _from_here(task.cwd or "")
         program, argv = None, list(task.command)
         if not self.runs_anything:
-            program, argv[0] = programs.allowed(argv[0], self.programs, self.path, cwd)
+            program, argv[0] = programs.resolve_program(argv[0], self.programs, self.path, cwd)
         return {"argv": argv, "program": program, "cwd": cwd}
 
     @property
@@ -153,8 +156,8 @@ class Handlers(Struct, frozen=True, kw_only=True):
         """Where programs are looked for."""
         return self.environment.get("PATH") or os.environ.get("PATH") or os.defpath
 
-    def found(self, word: str) -> str:
-        """A program of the worker's own; raises FileNotFoundError or PermissionError."""
+    def find_program(self, word: str) -> str:
+        """Find a program of the worker's own; raises FileNotFoundError or PermissionError."""
         if "/" not in word:
             return programs.look_up(word, self.path)
         found = _from_here(word)
@@ -173,13 +176,17 @@ class Handlers(Struct, frozen=True, kw_only=True):
         return [*self.exec, task.id]
 
     def stack_signal(self, task: Task) -> int | None:
-        """What makes the process write its stack to the log; None if it is no runner of ours."""
+        """Return what makes the process write its stack to the log; None if it is no runner of
+        ours.
+        """
         is_python = task.command is None and (task.name is not None or self.exec is None)
         return STACK_SIGNAL if is_python else None
 
     def env(self, task: Task, folder: Path) -> dict[str, str]:
-        """The process's environment: the worker's, less what opens the store, and the interface."""
-        kept = inherited()
+        """Return the process's environment: the worker's, less what opens the store, and the
+        interface.
+        """
+        kept = inherited_environment()
         if user := self.users.of(task.queue):
             kept = user.environment(kept)
         return {
@@ -196,23 +203,27 @@ class Handlers(Struct, frozen=True, kw_only=True):
         }
 
     def _brought_along(self, task: Task) -> dict[str, str]:
-        """The variables of the task that it may set; `check` has refused all but a trace's."""
+        """Return the variables of the task that it may set; `check` has refused all but
+        a trace's.
+        """
         brought = {name: value for name, value in (task.env or {}).items() if not is_ours(name)}
         allowed = {
             name: value
             for name, value in brought.items()
             if name not in TRACE or patterns.any_matches(name, self.variables)
         }
-        return {**tracing.carried(*map(brought.get, TRACE)), **allowed}
+        return {**tracing.read_context(*map(brought.get, TRACE)), **allowed}
 
     def try_out(self, user: TaskUser, runs: Path) -> None:
         """See whether this user can run what is configured; raises BadConfig."""
-        program = self.found(self.exec[0]) if self.exec else None
+        program = self.find_program(self.exec[0]) if self.exec else None
         try_out(user, runs, program)
 
 
 def _from_here(path: str) -> str:
-    """As the kernel sees it, for which `..` after a link is not the folder of the link."""
+    """Resolve a path as the kernel sees it, for which `..` after a link is not the folder of the
+    link.
+    """
     return path if os.path.isabs(path) else os.path.join(os.getcwd(), path).rstrip("/") or "/"
 
 
@@ -239,7 +250,7 @@ def configure(
         programs.check_pattern(pattern)
     handlers = Handlers(
         exec=_words(exec) if exec else None,
-        run=_checked_file(run) if run else None,
+        run=_check_run_file(run) if run else None,
         app=app,
         programs=(patterns.ANYTHING,) if allow_commands else allow_command,
         variables=(patterns.ANYTHING,) if allow_commands else allow_env,
@@ -256,23 +267,23 @@ def _try(handlers: Handlers) -> None:
     """
     if handlers.exec is not None:
         try:
-            handlers.found(handlers.exec[0])
+            handlers.find_program(handlers.exec[0])
         except OSError as error:
             raise BadConfig(f"--exec: can't run {handlers.exec[0]}: {error.strerror}") from None
     for code in handlers.code_of_class().values():
         check_class(code)
     for user, code in handlers.code_of_app().items():
-        said = what_app_says(code)
-        if said is not None:
-            handlers.said[user] = said
+        description = describe_app(code)
+        if description is not None:
+            handlers.app_descriptions[user] = description
 
 
 def _words(exec: str) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(exec))
     except ValueError as error:
-        said = f"{error}"
-        raise BadConfig(f"--exec {exec}: {said[:1].lower()}{said[1:]}") from None
+        text = f"{error}"
+        raise BadConfig(f"--exec {exec}: {text[:1].lower()}{text[1:]}") from None
     if not words or not words[0]:
         raise BadConfig(f"--exec {exec!r}: give a command")
     if _ID_PLACEHOLDER in words[0]:
@@ -280,7 +291,7 @@ def _words(exec: str) -> tuple[str, ...]:
     return words
 
 
-def _checked_file(run: str) -> str:
+def _check_run_file(run: str) -> str:
     path, _, name = run.partition(":")
     if not os.path.isfile(path):
         raise BadConfig(f"--run {run}: there is no file {path}")

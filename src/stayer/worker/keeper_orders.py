@@ -41,17 +41,17 @@ def _words(held: HeldAttempt, order: Order) -> dict[str, object]:
 
 
 def _signal(held: HeldAttempt, order: Order, name: str) -> dict[str, object]:
-    return {"signals": [*held.run.asked.get("signals", ()), (order.number, name)]}
+    return {"signals": [*held.run.keeper_orders.get("signals", ()), (order.number, name)]}
 
 
 def _limits(held: HeldAttempt, order: Order) -> dict[str, float]:
-    """Those that were set before, and what this order says."""
+    """Return those that were set before, and what this order says."""
     given = {
         name: float(value)
         for name, value in order.arguments.items()
         if isinstance(value, int | float)
     }
     more = given.pop("more_time", 0.0)
-    limits = {**held.run.asked.get("limits", {}), **given}
+    limits = {**held.run.keeper_orders.get("limits", {}), **given}
     now = limits.get("time", held.run.first_limits.get("time", 0.0))
     return {**limits, "time": now + more} if more and now else limits

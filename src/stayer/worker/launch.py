@@ -53,27 +53,27 @@ class Starter:
         self._handlers = handlers
         self._nursery = nursery
         self._cgroup: str | None = None
-        self._patience = Backoff(longest=_LONGEST_REST_S)
+        self._backoff = Backoff(longest=_LONGEST_REST_S)
         self._refusals = Refusals()
 
     @property
     def rests(self) -> bool:
         """This node could not start a task just now, and is to take no more for a while."""
-        return self._patience.left() > 0
+        return self._backoff.remaining_s() > 0
 
     def rest(self, task: Task) -> None:
-        """It can't be started here: handed back, it would come to us again at once. Longer each
+        """Take no more for a while: handed back, it would come to us again at once. Longer each
         time, until one has begun.
         """
         if not self.rests:
-            pause = self._patience.next_pause()
-            self._patience.rest(pause)
-            said = "task %s could not be started here: this worker takes no more for %s"
-            logger.error(said, task.id, format_duration(pause))
+            pause = self._backoff.next_pause()
+            self._backoff.rest(pause)
+            text = "task %s could not be started here: this worker takes no more for %s"
+            logger.error(text, task.id, format_duration(pause))
 
-    def succeeded(self) -> None:
-        """One has begun."""
-        self._patience.succeeded()
+    def reset_backoff(self) -> None:
+        """Note that one has begun."""
+        self._backoff.reset()
 
     def use_cgroups(self) -> None:
         """Give each task one, if this worker may make any."""
@@ -82,7 +82,7 @@ class Starter:
             logger.warning("no cgroup was delegated to this worker: its tasks get none")
 
     def start(self, task: Task, options: Options, holdings: HeldAttempts) -> None:
-        """If this node can't, the task is handed back."""
+        """Start a task; if this node can't, hand it back."""
         run = self._state.run_for(task)
         try:
             process = self._process(task, options.queues)
@@ -90,7 +90,7 @@ class Starter:
                 return
             saved = self._store.checkpoint(task.id) if task.attempt > 1 else None
             given = (
-                upstream_results.shown(upstream_results.of(self._store, task))
+                upstream_results.results_json(upstream_results.of(self._store, task))
                 if task.upstreams
                 else None
             )
@@ -112,12 +112,14 @@ class Starter:
             if started is not None:
                 holdings.remove(started)
             self.rest(task)
-            if self._is_void(run):
+            if self._void(run):
                 self._store.commit([decide(task, Interrupt(f"can't be started here: {error}"))])
                 run.remove()
 
     def _process(self, task: Task, queues: Collection[str]) -> dict[str, Any] | None:
-        """What to execute; None if that is settled otherwise. Before anything of it is written."""
+        """Return what to execute; None if that is settled otherwise. Called before anything of it
+        is written.
+        """
         try:
             return self._handlers.process(task, queues)
         except NotAllowed as error:
@@ -132,13 +134,15 @@ class Starter:
         return None
 
     def _settle(self, task: Task, happening: Happening) -> None:
-        """Also if an order came in between; what has been taken from us is not ours to settle."""
+        """Settle it, also if an order came in between; what has been taken from us is not ours to
+        settle.
+        """
         with suppress(NotHeld):
             control.settle(self._store, task, happening)
 
     @staticmethod
-    def _is_void(run: Run) -> bool:
-        """No keeper starts there; also where not even a folder could be made."""
+    def _void(run: Run) -> bool:
+        """Make sure that no keeper starts there, also where not even a folder could be made."""
         try:
             return run.void()
         except OSError:

@@ -28,8 +28,8 @@ class Leases:
         self._until_in: dict[str, float] = {}
 
     def renew(self, until: float, proven: Iterable[str] | None, queues: Collection[str]) -> None:
-        """It is good in all queues, or in those that have answered; to be told to the keepers of
-        tasks of these.
+        """Note that it is good in all queues, or in those that have answered, and write it for the
+        keepers of tasks of these.
         """
         now, margin = moment(), min(10.0, self.length / 6)
         ended = min(map(self.until, queues), default=self._last)
@@ -43,22 +43,22 @@ class Leases:
         else:
             self._until_in = {**self._until_in, **dict.fromkeys(proven, until)}
         self._state.write_lease(until, self.length)
-        self.tell(queues)
+        self.write(queues)
 
-    def tell(self, queues: Iterable[str]) -> None:
-        """What is known, to the keepers of tasks of these queues."""
+    def write(self, queues: Iterable[str]) -> None:
+        """Write what is known for the keepers of tasks of these queues."""
         for queue in set(queues) if self._is_parted else ():
             self._state.write_lease(self.until(queue), self.length, queue)
 
     def until(self, queue: str) -> float:
-        """How long it is good there."""
+        """Return how long it is good there."""
         return max(self._until, self._until_in.get(queue, 0.0))
 
     def path(self, queue: str) -> Path:
-        """The file for a new task."""
-        self.tell([queue])
+        """Return the file for a new task."""
+        self.write([queue])
         return self._state.lease_path_of(queue) if self._is_parted else self._state.lease_path
 
     def forget(self) -> None:
-        """It was another identity's."""
+        """Forget it: it was another identity's."""
         self._last, self._until, self._until_in = 0.0, 0.0, {}

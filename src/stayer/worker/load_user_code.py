@@ -25,7 +25,7 @@ from stayer.worker.ask_process import (
     AnswerTooLong,
     ProcessInterrupted,
     ask,
-    killed_by,
+    describe_signal,
 )
 from stayer.worker.backoff import Backoff
 from stayer.worker.task_user import GUARD, TaskUser
@@ -80,23 +80,25 @@ class Code(Struct, frozen=True):
         return f" by {self.user.name}" if self.user else ""
 
 
-def inherited() -> dict[str, str]:
-    """The worker's variables, less what opens the store."""
+def inherited_environment() -> dict[str, str]:
+    """Return the worker's variables, less what opens the store."""
     return {name: value for name, value in os.environ.items() if name not in _SECRET_VARIABLES}
 
 
 def check_class(code: Code) -> None:
-    """Raises BadConfig. If it can't be found out, tasks will tell."""
+    """Check that the class can be loaded; raises BadConfig. If that can't be found out, tasks will
+    show it.
+    """
     try:
-        _patiently(lambda: _ask(code, "check"))
+        _retry_interrupted(lambda: _ask(code, "check"))
     except ProcessInterrupted as error:
         logger.warning("%s could not be tried out%s: %s", code, code.by, error)
 
 
-def what_app_says(code: Code) -> AppDescription | None:
-    """None if that can't be found out just now. Raises BadConfig."""
+def describe_app(code: Code) -> AppDescription | None:
+    """Return what the app has; None if that can't be found out just now. Raises BadConfig."""
     try:
-        return _patiently(lambda: _app_says(code))
+        return _retry_interrupted(lambda: _ask_app(code))
     except ProcessInterrupted as error:
         logger.error(
             "%s can't be loaded%s: %s. Another process of that user may have done it, or the app "
@@ -107,7 +109,7 @@ def what_app_says(code: Code) -> AppDescription | None:
         return None
 
 
-def _patiently(step: Callable[[], T]) -> T:
+def _retry_interrupted(step: Callable[[], T]) -> T:
     for pause in _START_RETRIES_S:
         try:
             return step()
@@ -116,10 +118,10 @@ def _patiently(step: Callable[[], T]) -> T:
     return step()
 
 
-def _app_says(code: Code, is_called_off: Callable[[], bool] = lambda: False) -> AppDescription:
-    said = _ask(code, "names", is_called_off)
+def _ask_app(code: Code, is_called_off: Callable[[], bool] = lambda: False) -> AppDescription:
+    output = _ask(code, "names", is_called_off)
     try:
-        about = _decode(said.splitlines()[-1] if said else b"")
+        about = _decode(output.splitlines()[-1] if output else b"")
     except (ValueError, RecursionError) as error:  # also what can't be decoded
         if code.user:
             raise ProcessInterrupted("somebody else spoke for it") from error
@@ -130,9 +132,9 @@ def _app_says(code: Code, is_called_off: Callable[[], bool] = lambda: False) -> 
 
 
 def _ask(code: Code, verb: str, is_called_off: Callable[[], bool] = lambda: False) -> bytes:
-    """What our runner prints; raises BadConfig and ProcessInterrupted."""
+    """Run our runner and return what it prints; raises BadConfig and ProcessInterrupted."""
     if code.user is None:
-        words, process = [*RUNNER, verb, code.target], {"env": inherited()}
+        words, process = [*RUNNER, verb, code.target], {"env": inherited_environment()}
     else:
         words = [sys.executable, "-s", "-P", "-c", _GUARDED_RUNNER, verb, code.target]
         process = code.user.as_process()
@@ -140,22 +142,22 @@ def _ask(code: Code, verb: str, is_called_off: Callable[[], bool] = lambda: Fals
     if code.user is not None:
         process["env"]["PYTHONNOUSERSITE"] = "1"
     try:
-        asked = ask(words, process, is_called_off=is_called_off)
+        answer = ask(words, process, is_called_off=is_called_off)
     except OSError as error:
         raise BadConfig(f"{sys.executable} can't be run{code.by}: {error.strerror}") from error
     except AnswerTooLong:
-        said = f"it prints more than {ANSWER_LIMIT_BYTES // 1000**2} MB"
-        raise BadConfig(f"{code} can't be loaded{code.by}: {said}") from None
+        problem = f"it prints more than {ANSWER_LIMIT_BYTES // 1000**2} MB"
+        raise BadConfig(f"{code} can't be loaded{code.by}: {problem}") from None
     except ProcessInterrupted as error:
         if code.user:
             raise
         raise BadConfig(f"{code} can't be loaded: {error}") from None
-    if asked.code < 0 and code.user:
-        raise ProcessInterrupted(killed_by(asked.code))
-    if asked.code != 0:
-        why = killed_by(asked.code) if asked.code < 0 else asked.complaint or "no message"
+    if answer.code < 0 and code.user:
+        raise ProcessInterrupted(describe_signal(answer.code))
+    if answer.code != 0:
+        why = describe_signal(answer.code) if answer.code < 0 else answer.complaint or "no message"
         raise BadConfig(f"{code} can't be loaded{code.by}: {why}")
-    return asked.said
+    return answer.output
 
 
 class AppPoller:
@@ -183,18 +185,18 @@ class AppPoller:
 
     def _run(self) -> None:
         patience = Backoff(longest=_LONGEST_RETRY_S)
-        told: dict[str | None, str] = {}
+        logged: dict[str | None, str] = {}
         while self._missing and not self._is_over.wait(patience.next_pause()):
             for name, code in list(self._missing.items()):
                 why = self._ask_for(name, code)
-                if why is not None and why != told.get(name) and not self._is_over.is_set():
-                    told[name] = why
+                if why is not None and why != logged.get(name) and not self._is_over.is_set():
+                    logged[name] = why
                     logger.error("%s", why)
 
     def _ask_for(self, name: str | None, code: Code) -> str | None:
-        """Why there is no answer, if there is none."""
+        """Ask once; return why there is no answer, if there is none."""
         try:
-            said = _app_says(code, self._is_over.is_set)
+            description = _ask_app(code, self._is_over.is_set)
         except BadConfig as error:
             return str(error)
         except ProcessInterrupted as error:
@@ -202,7 +204,7 @@ class AppPoller:
         del self._missing[name]
         logger.info("%s is loaded%s: its tasks are taken now", code, code.by)
         try:
-            self._on_answer(name, said)
+            self._on_answer(name, description)
         except Exception:
             logger.exception("its schedules could not be declared")
         return None

@@ -52,15 +52,17 @@ class Logind:
         self._descriptors = []
 
     def delay_sleep(self) -> int:
-        """A descriptor: until it is closed, or a few seconds are over, the machine stays awake."""
-        said = ("sleep", "Stayer", "tasks are stopped before the machine sleeps", "delay")
-        self._ask(_MANAGER, "Inhibit", *said)
+        """Return a descriptor: until it is closed, or a few seconds are over, the machine stays
+        awake.
+        """
+        arguments = ("sleep", "Stayer", "tasks are stopped before the machine sleeps", "delay")
+        self._ask(_MANAGER, "Inhibit", *arguments)
         if not self._descriptors:
             raise OSError("logind gave no lock")
         return self._descriptors.pop(0)
 
     def wait(self) -> bool:
-        """Until logind says that the machine falls asleep (True), or has woken up (False)."""
+        """Wait until logind says that the machine falls asleep (True), or has woken up (False)."""
         self._socket.settimeout(None)
         try:
             while True:
@@ -96,7 +98,7 @@ class Logind:
                 return
 
     def _receive(self) -> tuple[int, bytes, bytes]:
-        """The kind of a message, its header fields and its body."""
+        """Receive a message: its kind, its header fields and its body."""
         while len(self._buffer) < _FIXED_HEADER_BYTES:
             self._read_more()
         order = "<" if self._buffer[:1] == b"l" else ">"
@@ -129,24 +131,24 @@ class Logind:
 def _call(
     serial: int, path: str, interface: str, destination: str, member: str, texts: tuple[str, ...]
 ) -> bytes:
-    """A method call with texts as its arguments."""
+    """Make a method call with texts as its arguments."""
     body = b""
     for text in texts:
-        body = _padded(body, 4) + _text(text)
+        body = _pad(body, 4) + _text(text)
     named = [(_PATH, "o", path), (_INTERFACE, "s", interface), (_MEMBER, "s", member)]
     fields = b""
     for code, kind, value in [*named, (_DESTINATION, "s", destination)]:
-        fields = _padded(fields, 8) + bytes((code, 1)) + kind.encode() + b"\0" + _text(value)
+        fields = _pad(fields, 8) + bytes((code, 1)) + kind.encode() + b"\0" + _text(value)
     if texts:
         signature = bytes((len(texts),)) + b"s" * len(texts) + b"\0"
-        fields = _padded(fields, 8) + bytes((_SIGNATURE, 1)) + b"g\0" + signature
+        fields = _pad(fields, 8) + bytes((_SIGNATURE, 1)) + b"g\0" + signature
     fixed = struct.pack("<4B3I", ord("l"), _CALL, 0, 1, len(body), serial, len(fields))
-    return _padded(fixed + fields, 8) + body
+    return _pad(fixed + fields, 8) + body
 
 
 def _text(text: str) -> bytes:
     return struct.pack("<I", len(text.encode())) + text.encode() + b"\0"
 
 
-def _padded(data: bytes, width: int) -> bytes:
+def _pad(data: bytes, width: int) -> bytes:
     return data + bytes(-len(data) % width)

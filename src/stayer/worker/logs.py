@@ -31,11 +31,11 @@ class KeptLogs:
         """Before its run directory goes: whatever the store has not got in full."""
         part = held.run.part
         try:
-            found = part.seen("log")
+            found = part.stat("log")
             if found is None or found.st_size <= LOG_HEAD + LOG_TAIL:
                 return
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            name = self._named(held.task.id)
+            name = self._file_name(held.task.id)
             kept = self.folder / f"{name}.{held.task.attempt}.log"
             (part.folder / "log").replace(kept)
             if not part.is_theirs(os.lstat(kept)):  # swapped meanwhile, by another task of its user
@@ -43,8 +43,10 @@ class KeptLogs:
         except OSError as error:
             logger.warning("the log of task %s can't be kept here: %s", held.task.id, error)
 
-    def _named(self, id: str) -> str:
-        """The name of a task's files; one that no disk takes is a hash, with the id beside it."""
+    def _file_name(self, id: str) -> str:
+        """Return the name of a task's files; one that no disk takes is a hash, with the id beside
+        it.
+        """
         name = quote(id, safe="")
         if len(name) <= _NAME_LIMIT:
             return name
@@ -52,8 +54,8 @@ class KeptLogs:
         (self.folder / f"{name}.id").write_text(id)
         return name
 
-    def forget_purged(self, store: Store) -> None:
-        """Those whose tasks are no longer in the store, and the oldest of too many."""
+    def remove_purged(self, store: Store) -> None:
+        """Remove those whose tasks are no longer in the store, and the oldest of too many."""
         try:
             paths = sorted(self.folder.glob("*.log"), key=lambda path: os.lstat(path).st_mtime)
         except OSError:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from stayer.core.errors import StayerError
-from stayer.core.lifecycle import Tell, decide
+from stayer.core.lifecycle import Note, decide
 from stayer.core.model import RUNNING, Beat, Report, Task, Worker
 from stayer.core.version import __version__
 from stayer.service.lease.heartbeat import Heart, moment
@@ -25,7 +25,7 @@ from stayer.worker.attempt import HeldAttempt
 from stayer.worker.attempts import HeldAttempts, by_queue
 from stayer.worker.base import TICK_S, BeatingWorker
 from stayer.worker.cleanup import clear_leftovers
-from stayer.worker.commit_outcomes import refresh, settle_outcomes, settle_starts, tell
+from stayer.worker.commit_outcomes import commit_notes, refresh, settle_outcomes, settle_starts
 from stayer.worker.freeze_before_sleep import SleepWatcher
 from stayer.worker.freeze_log import FreezeLogger
 from stayer.worker.handlers import Handlers
@@ -35,7 +35,7 @@ from stayer.worker.lease_files import Leases
 from stayer.worker.logs import KeptLogs
 from stayer.worker.nursery import Nursery
 from stayer.worker.options import Options
-from stayer.worker.orphans import is_over, speak_for_keeper, take_back_unbegun
+from stayer.worker.orphans import declare_end_for_keeper, is_over, take_back_unbegun
 from stayer.worker.outcome import node_trouble
 from stayer.worker.reconcile import reconcile
 from stayer.worker.retention import Purger
@@ -72,10 +72,10 @@ class WorkerLoop(BeatingWorker):
         self._starter = Starter(store, state, handlers, self._nursery, self._leases)
         self._logs = KeptLogs(state.path)
         self._sampler = Sampler(store)
-        self._ear: StoreListener | None = None
+        self._listener: StoreListener | None = None
         self._holdings = HeldAttempts(state, self._bell)
         self._standstill = FreezeLogger(self._holdings, self._leases)
-        self._bedtime = SleepWatcher(self._bell.ring, self._all_stand_still)
+        self._bedtime = SleepWatcher(self._bell.ring, self._all_are_frozen)
         self._keeps = options.fence == "keep"
         self._asked_to_sleep: set[tuple[str, int]] = set()
         self._stop_within = 0.0
@@ -86,18 +86,18 @@ class WorkerLoop(BeatingWorker):
         self._tidying = Purger(store, options.retention)
         self._next_log_tidying = 0.0
         self._turn = 0
-        self._stirred = self._due_changed = True
+        self._has_changed = self._due_changed = True
         self._runs_more = False
 
     def look_again(self) -> None:
-        """What can be run here has changed; to be called from any thread."""
+        """Note that what can be run here has changed; to be called from any thread."""
         self._runs_more = True
         self._on_noise()
 
     def _once(self) -> None:
-        self._hear_signals()
-        self._tell_what_it_runs()
-        self._ask_after_a_nap()
+        self._handle_signals()
+        self._announce_new_handlers()
+        self._reconcile_after_sleep()
         self._stop_before_sleep()
         self._become_new_if_buried()
         self._stop_what_runs()
@@ -105,7 +105,7 @@ class WorkerLoop(BeatingWorker):
         self._mark_started()
         self._show_to_watchers()
         self._send_urgent_news()
-        self._tell_history()
+        self._commit_notes()
         self._collect_outcomes()
         self._reconcile()
         self._reserve_into_free_slots()
@@ -119,7 +119,7 @@ class WorkerLoop(BeatingWorker):
         if self._options.cgroup:
             self._starter.use_cgroups()
         self._nursery.retire_others()
-        kept = [run for run in self._state.runs() if run.is_kept()]
+        kept = [run for run in self._state.runs() if run.has_keeper()]
         if kept:
             # They were told of the old lease, look at it seldom, and their timers are set by it:
             # a shorter one holds from the next start without them on.
@@ -128,28 +128,28 @@ class WorkerLoop(BeatingWorker):
         self._keeps = self._keeps or any(run.fence == "keep" for run in kept)
         self._standstill.start()
         self._bedtime.start()
-        self._start_heart()
+        self._start_heartbeat()
         for run in self._state.runs():
             held = self._holdings.adopt(run)
             if held is not None:
                 self._try(lambda held=held: self._take_up(held))  # type: ignore[misc]
-        self._leases.tell(self._holdings.queues())
+        self._leases.write(self._holdings.queues())
 
     def _take_up(self, held: HeldAttempt) -> None:
         if refresh(self._store, held) and not held.run.has_ended():
-            adopted = Tell("adopted", f"by process {os.getpid()} of its worker")
+            adopted = Note("adopted", f"by process {os.getpid()} of its worker")
             self._store.commit([decide(held.task, adopted)])
 
-    def _registered_heart(self) -> Heart:
-        if self._ear is not None:
-            self._ear.close()
-            self._ear = None
-        self._ear = StoreListener(
+    def _register(self) -> Heart:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        self._listener = StoreListener(
             self._store, self._state.worker_id, self._options.queues, self._on_noise
         )
-        return super()._registered_heart()
+        return super()._register()
 
-    def _about_me(self) -> Worker:
+    def _describe_worker(self) -> Worker:
         return Worker(
             id=self._state.worker_id,
             node=self._state.node,
@@ -163,7 +163,7 @@ class WorkerLoop(BeatingWorker):
             handles=self._handlers.handles,
         )
 
-    def _finished(self) -> bool:
+    def _is_finished(self) -> bool:
         return (
             self._leaving
             or self._store_is_away
@@ -173,15 +173,19 @@ class WorkerLoop(BeatingWorker):
     def _end(self) -> None:
         self._standstill.stop()
         if self._leaving:
-            logger.info("leaving %s running for the next worker", self._holdings.counted("task"))
-            self._abandon_heart()
+            logger.info(
+                "leaving %s running for the next worker", self._holdings.describe_number("task")
+            )
+            self._abandon_heartbeat()
         elif self._heart is not None or self._store_is_away:
             self._nursery.retire()
             if not self._stopping:
                 self._take_leave()
             elif self._store_is_away or not self._takes_leave_in_time():
-                left = self._holdings.counted("outcome") if len(self._holdings) else "its name"
-                self._leave_untold(left)
+                left = (
+                    self._holdings.describe_number("outcome") if len(self._holdings) else "its name"
+                )
+                self._leave_uncommitted(left)
         self._state.close()
 
     def _has_ended(self, task: Task) -> bool:
@@ -189,13 +193,13 @@ class WorkerLoop(BeatingWorker):
 
     # Steps
 
-    def _hear_signals(self) -> None:
-        for number in self._signals.taken():
+    def _handle_signals(self) -> None:
+        for number in self._signals.take_all():
             if number == signal.SIGHUP:
                 self._leaving = True
             elif number == signal.SIGUSR1:
                 self._draining = True
-                self._tell_about_me()
+                self._send_description()
             elif number == signal.SIGUSR2:
                 self._take_new_options()
             elif number == signal.SIGQUIT or (number == signal.SIGINT and self._stopping):
@@ -204,10 +208,10 @@ class WorkerLoop(BeatingWorker):
             else:
                 self._stop_all(self._options.grace)
 
-    def _tell_what_it_runs(self) -> None:
+    def _announce_new_handlers(self) -> None:
         if self._runs_more:
             self._runs_more = False
-            self._tell_about_me()
+            self._send_description()
 
     def _stop_all(self, grace: float) -> None:
         self._stop_within = min(self._stop_within, grace) if self._stopping else grace
@@ -217,7 +221,9 @@ class WorkerLoop(BeatingWorker):
         self._patience.be_brief()
 
     def _stop_what_runs(self) -> None:
-        """Each time round: what was adopted later, or could not be asked, is asked then."""
+        """Ask each to stop, each time round: what was adopted later, or could not be asked, is
+        asked then.
+        """
         if self._stopping:
             self._holdings.stop(self._stop_within)
 
@@ -234,8 +240,8 @@ class WorkerLoop(BeatingWorker):
         self._options = replace(
             new, queues=old.queues, evenly=old.evenly, lease=old.lease, fence=old.fence
         )
-        self._stirred = True
-        self._tell_about_me()
+        self._has_changed = True
+        self._send_description()
         logger.info("took new settings: %d slots", new.slots)
 
     def _become_new_if_buried(self) -> None:
@@ -245,11 +251,11 @@ class WorkerLoop(BeatingWorker):
         logger.error("worker %s lost its lease: its tasks are killed", self._state.worker_id)
         self._state.void_lease()
         self._holdings.give_up()
-        self._abandon_heart()
+        self._abandon_heartbeat()
         self._state.new_identity()
         self._leases.forget()
         self._lease_lost = False
-        self._start_heart()
+        self._start_heartbeat()
 
     def _stop_before_sleep(self) -> None:
         """Have all stand still that can, once for each night."""
@@ -260,8 +266,8 @@ class WorkerLoop(BeatingWorker):
             if held.key not in self._asked_to_sleep and held.ask(freeze=moment()):
                 self._asked_to_sleep.add(held.key)
 
-    def _all_stand_still(self) -> bool:
-        """What can has come to, and was asked to."""
+    def _all_are_frozen(self) -> bool:
+        """Return whether all that can and should stand still do."""
         return all(
             held.is_fenced() or held.run.has_ended() or held.run.fence in ("kill", "keep")
             for held in self._holdings.ours()
@@ -283,17 +289,17 @@ class WorkerLoop(BeatingWorker):
         fresh: list[tuple[HeldAttempt, int]] = []
         for held in self._holdings:
             if held.task.state == "reserved" and not held.run.has_ended():
-                running = held.run.running
+                running = held.run.process_status
                 if running is not None:
                     self._bell.ring_when(held.run.pidfd())
                     fresh.append((held, running["pid"]))
                 elif held.is_overdue():
                     self._nursery.start(held.run.folder)  # the line got lost with an old nursery
         for queue, some in by_queue(fresh, lambda each: each[0]).items():
-            self._try(lambda some=some: self._tell_starts(some), queue)  # type: ignore[misc]
+            self._try(lambda some=some: self._commit_starts(some), queue)  # type: ignore[misc]
 
-    def _tell_starts(self, fresh: list[tuple[HeldAttempt, int]]) -> None:
-        self._starter.succeeded()
+    def _commit_starts(self, fresh: list[tuple[HeldAttempt, int]]) -> None:
+        self._starter.reset_backoff()
         if not settle_starts(self._store, fresh):
             self._next_reconcile = 0.0
 
@@ -305,39 +311,39 @@ class WorkerLoop(BeatingWorker):
         if self._heart is not None and self._holdings.have_urgent_news():
             self._try(self._heart.beat_now)
 
-    def _tell_history(self) -> None:
-        """What befell a task that runs on."""
+    def _commit_notes(self) -> None:
+        """Commit what happened to tasks that run on."""
         for held in self._holdings:
-            held.tell_of_standstill()
-            if held.to_tell and held.task.state in RUNNING and held.known:
-                self._try(lambda held=held: tell(self._store, held), held.task.queue)  # type: ignore[misc]
+            held.note_freeze()
+            if held.unsent_notes and held.task.state in RUNNING and held.known:
+                self._try(lambda held=held: commit_notes(self._store, held), held.task.queue)  # type: ignore[misc]
 
     def _collect_outcomes(self) -> None:
         for held in self._holdings:
             take_back_unbegun(held)
-            speak_for_keeper(held)
+            declare_end_for_keeper(held)
         ended = [held for held in self._holdings if held.run.has_ended()]
         for queue, some in by_queue(ended, lambda held: held).items():
-            told = self._try(lambda some=some: self._tell_outcomes(some), queue)  # type: ignore[misc]
-            if not told and all(held.run.has_ended() for held in self._holdings):
+            is_committed = self._try(lambda some=some: self._commit_outcomes(some), queue)  # type: ignore[misc]
+            if not is_committed and all(held.run.has_ended() for held in self._holdings):
                 # Outcomes are safe on the disk: the next worker tells of them.
                 self._store_is_away = self._has_waited_long_enough(
-                    self._holdings.counted("outcome")
+                    self._holdings.describe_number("outcome")
                 )
 
-    def _tell_outcomes(self, ended: list[HeldAttempt]) -> None:
+    def _commit_outcomes(self, ended: list[HeldAttempt]) -> None:
         # The last of log and checkpoint come before the end; so does what befell it just before.
         mine = [held for held in ended if held.task.worker == self._state.worker_id]
         for held in mine:
-            held.tell_of_standstill()
-            if held.to_tell and held.task.state in RUNNING and held.known:
-                tell(self._store, held)
+            held.note_freeze()
+            if held.unsent_notes and held.task.state in RUNNING and held.known:
+                commit_notes(self._store, held)
         if self._heart is not None and any(held.has_news() for held in mine):
             before, left = 0, 1
             while left and left != before:  # one that can't be read must not keep us here
-                before = sum(held.left() for held in mine)
+                before = sum(held.count_unsent_bytes() for held in mine)
                 self._heart.beat_now()
-                left = sum(held.left() for held in mine)
+                left = sum(held.count_unsent_bytes() for held in mine)
         for held in settle_outcomes(self._store, ended):
             exit, error = held.run.exit or {}, held.run.error()
             own, loads = held.is_own, held.loads_code
@@ -349,7 +355,7 @@ class WorkerLoop(BeatingWorker):
         self._holdings.remove(held)
         self._logs.keep(held)
         held.run.remove()
-        self._stirred = self._due_changed = True
+        self._has_changed = self._due_changed = True
 
     def _reconcile(self) -> None:
         """Compare what runs here with what the store says we hold."""
@@ -358,7 +364,7 @@ class WorkerLoop(BeatingWorker):
         now = moment()
         may_be_frozen = now < self._leases.frozen_until and len(self._holdings) > 0
         look_now = may_be_frozen and now >= self._next_thaw
-        fenced = look_now or len(self._holdings.fenced()) > 0
+        fenced = look_now or len(self._holdings.list_fenced()) > 0
         if now < self._next_reconcile and not fenced:
             return
         if self._heart is None or not self._heart.is_current():
@@ -398,13 +404,13 @@ class WorkerLoop(BeatingWorker):
 
     def _reserve_into_free_slots(self) -> None:
         free = self._options.slots - len(self._holdings)
-        if free <= 0 or not self._stirred or self._stopping or self._draining or self._leaving:
+        if free <= 0 or not self._has_changed or self._stopping or self._draining or self._leaving:
             return
-        if self._bedtime.is_near or self._starter.rests or self._holdings.still_dying():
+        if self._bedtime.is_near or self._starter.rests or self._holdings.has_dying():
             return  # what was taken from us may be given to us again, and must not run twice
-        self._stirred = False
+        self._has_changed = False
         if not self._try(lambda: self._reserve(free)):
-            self._stirred = True
+            self._has_changed = True
             self._next_reconcile = 0.0  # the answer may have got lost
 
     def _reserve(self, free: int) -> None:
@@ -420,30 +426,30 @@ class WorkerLoop(BeatingWorker):
             if free <= 0:
                 break
         if free <= 0:  # else what stirred meanwhile must not be forgotten
-            self._stirred = True
+            self._has_changed = True
         else:
             self._due_changed = True  # a rate may tell when there will be more
 
     def _tidy_up(self) -> None:
         """Old tasks are forgotten, with the logs that stayed here; what queues did is counted."""
-        if not self._sampler.left:
+        if not self._sampler.remaining_s:
             self._try(self._sampler.look)
         if self._tidying.is_due():
             self._try(self._tidying.step)
         if moment() >= self._next_log_tidying:
             self._next_log_tidying = moment() + _TIDY_INTERVAL_S
-            self._tidy(lambda: self._logs.forget_purged(self._store))
+            self._tidy(lambda: self._logs.remove_purged(self._store))
             self._tidy(lambda: clear_leftovers(self._store, self._state, self._holdings))
 
     def _tidy(self, step: Callable[[], object]) -> None:
-        """What can't be removed must not keep other things from being removed."""
+        """Tidy up. What can't be removed must not keep other things from being removed."""
         try:
             self._try(step)
         except OSError:
             logger.exception("the state directory could not be tidied up")
 
     def _wait(self) -> None:
-        timeout = min(TICK_S, max(0.0, self._next_due - moment(), self._patience.left()))
+        timeout = min(TICK_S, max(0.0, self._next_due - moment(), self._patience.remaining_s()))
         if self._tidying.has_more:
             timeout = 0.0
         if any(held.task.state == "reserved" for held in self._holdings):
@@ -453,7 +459,7 @@ class WorkerLoop(BeatingWorker):
     # Between the threads
 
     def _on_noise(self) -> None:
-        self._stirred = self._due_changed = True
+        self._has_changed = self._due_changed = True
         self._bell.ring()
 
     def _gather(self) -> Sequence[Report]:
@@ -461,4 +467,4 @@ class WorkerLoop(BeatingWorker):
 
     def _on_beat(self, good_until: float, answer: Beat) -> None:
         self._leases.renew(good_until, answer.proven, self._holdings.queues())
-        self._holdings.delivered(answer.untold)
+        self._holdings.mark_delivered(answer.undelivered)

@@ -43,7 +43,7 @@ class Nursery:
                 continue
 
     def retire_others(self) -> None:
-        """Those of other versions get no more work."""
+        """Give those of other versions no more work."""
         for fifo in self._state.glob("nursery-*.fifo"):
             if fifo != self._fifo:
                 try:

@@ -32,7 +32,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """How long is kept what its queue says nothing about, in seconds."""
 
     def for_keeper(self, policy: Policy) -> dict[str, object]:
-        """What its keeper is told: what the task says goes before what the worker says.
+        """Return what its keeper is given: what the task says goes before what the worker says.
 
         But for `keep`, a property of the whole worker: the store must know whom not to bury.
         """
@@ -52,5 +52,5 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 def _first(*values: float | None) -> float | None:
-    """A limit of 0 is one: none."""
+    """Return the first that is set: a limit of 0 counts as one."""
     return next((value for value in values if value is not None), None)

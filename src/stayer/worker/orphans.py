@@ -21,36 +21,38 @@ _SWEEP_TIMEOUT_S = 1.0
 _SWEEP_POLL_S = 0.005
 
 
-def speak_for_keeper(held: HeldAttempt) -> None:
-    """Where nobody else will say how it ended: see that nothing is left of it, then say so."""
+def declare_end_for_keeper(held: HeldAttempt) -> None:
+    """Declare the end where nobody else will: see that nothing is left of it, then write how it
+    ended.
+    """
     vanished = held.has_vanished()
     if not vanished and not held.is_abandoned():
         return
-    run, begun = held.run, held.run.has_begun
+    run, has_begun = held.run, held.run.has_begun
     note = "its run directory was deleted" if vanished else "its keeper was killed"
     try:
         if run.void() and sweep_strays(run.folder):
             # What does so each time that it runs must be set aside in the end.
             lost: dict[str, Any] = {"keeper_died": None, "note": note}
-            run.declare_ended(lost if begun else {"stop": {"why": "fence", "note": note}})
+            run.declare_end(lost if has_begun else {"stop": {"why": "fence", "note": note}})
     except OSError as error:
         logger.warning("of task %s nothing can be said yet: %s", held.task.id, error)
 
 
 def take_back_unbegun(held: HeldAttempt) -> None:
-    """Where no keeper comes, see to it that none ever does, and say so."""
+    """Make sure that no keeper ever comes where none has, and declare that."""
     if not held.waits_in_vain():
         return
     try:
         if held.run.void() and not held.run.has_ended():
             never = {"not_started": "its nursery does not answer", "node": True}
-            held.run.declare_ended(never)
+            held.run.declare_end(never)
     except OSError as error:
         logger.warning("task %s can't be taken back yet: %s", held.task.id, error)
 
 
 def is_over(run: Run) -> bool:
-    """Nothing of it is left here, nor will be, and it left nothing to tell."""
+    """Return whether nothing of it is left here, nor will be, and it left nothing to commit."""
     try:
         # Looked at last: it may end while we look.
         return run.void() and sweep_strays(run.folder) and not run.has_ended()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal as signals
 from typing import Any
 
-from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Snooze, Stop
+from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Snooze, Stop, WorkerLost
 from stayer.core.model import Fault
 from stayer.core.units import as_wait, format_duration, format_limit
 
@@ -24,9 +24,9 @@ NOT_FOUND = 127
 def node_trouble(
     exit: dict[str, Any], error: dict[str, Any] | None, *, own: bool, loads: bool
 ) -> str | None:
-    """Why the task never ran, if that is not its fault; `own`: it is what its worker was told to
-    run, not a command that it brought along. `loads`: that is our runner, which is believed if it
-    says that it could not load the worker's code. Other programs can say so as well as run.
+    """Return why the task never ran, if that is not its fault; `own`: it is what its worker was
+    told to run, not a command that it brought along. `loads`: that is our runner, which is believed
+    if it says that it could not load the worker's code. Other programs can say so as well as run.
     """
     if "not_started" in exit and (own or exit.get("node")):
         return f"could not be started on its node: {exit['not_started']}"
@@ -43,11 +43,11 @@ def outcome(
     own: bool = False,
     loads: bool = False,
 ) -> Happening:
-    """What happened, from the keeper's exit file and what the task said; its result apart. For
-    `own` and `loads` see `node_trouble`.
+    """Read what happened from the keeper's exit file and what the task wrote; its result apart. Its
+    result apart. For `own` and `loads` see `node_trouble`.
     """
     if "keeper_died" in exit:
-        return Lose(exit.get("note") or "its keeper was killed")
+        return WorkerLost(exit.get("note") or "its keeper was killed")
     if exit.get("stop") is None and (why := node_trouble(exit, error, own=own, loads=loads)):
         return Interrupt(why[:_TYPE_LIMIT])
     if "not_started" in exit:
@@ -55,20 +55,20 @@ def outcome(
         return Fail(Fault("NotStarted", why, exit_code=NOT_FOUND))
     stop = exit.get("stop")
     if stop is not None:
-        return _stopped(stop, exit, tail)
+        return _read_stop(stop, exit, tail)
     if exit.get("signal") is not None:
-        return _killed(exit, tail)
+        return _read_signal(exit, tail)
     if exit["exit_code"] == 0:
         return Done()
     if error is not None:
-        return _raised(error, exit["exit_code"])
+        return _read_exception(error, exit["exit_code"])
     if exit.get("oom"):  # of a shell, which says that what it ran was killed
         return Fail(Fault("OutOfMemory", _OUT_OF_MEMORY, tail or None, exit["exit_code"]), "oom")
-    said = Fault("ExitCode", f"exit code {exit['exit_code']}", tail or None, exit["exit_code"])
-    return Fail(said)
+    fault = Fault("ExitCode", f"exit code {exit['exit_code']}", tail or None, exit["exit_code"])
+    return Fail(fault)
 
 
-def _stopped(stop: dict[str, Any], exit: dict[str, Any], tail: str) -> Happening:
+def _read_stop(stop: dict[str, Any], exit: dict[str, Any], tail: str) -> Happening:
     match stop["why"]:
         case "cancel":
             return Stop()
@@ -85,7 +85,7 @@ def _stopped(stop: dict[str, Any], exit: dict[str, Any], tail: str) -> Happening
             return Interrupt(f"stopped: {why}")
 
 
-def _killed(exit: dict[str, Any], tail: str) -> Fail:
+def _read_signal(exit: dict[str, Any], tail: str) -> Fail:
     number = exit["signal"]
     name = signals.Signals(number).name if number in signals.valid_signals() else str(number)
     if exit.get("oom") and number == signals.SIGKILL:
@@ -93,8 +93,8 @@ def _killed(exit: dict[str, Any], tail: str) -> Fail:
     return Fail(Fault("Killed", f"killed by {name}", tail or None, signal=number), "killed")
 
 
-def _raised(error: dict[str, Any], exit_code: int) -> Happening:
-    """What a task in Python raised, with what it wants to become of it."""
+def _read_exception(error: dict[str, Any], exit_code: int) -> Happening:
+    """Read what a task in Python raised, with what it wants to become of it."""
     delay, after = as_wait(error.get("snooze")), as_wait(error.get("after"))
     if delay is not None:
         return Snooze(delay)
@@ -102,7 +102,7 @@ def _raised(error: dict[str, Any], exit_code: int) -> Happening:
 
 
 def _fault(error: dict[str, Any], exit_code: int) -> Fault:
-    """What a task wrote, which may be anything, of a length that a record can carry."""
+    """Read what a task wrote, which may be anything, cut to a length that a record can carry."""
     trace = error.get("traceback")
     return Fault(
         _text(error.get("type", "Error"))[:_TYPE_LIMIT],

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from stayer.store import Store
-from stayer.worker.run_directory import discard, refused_result, strip, task_of
+from stayer.worker.run_directory import discard, find_refused_result, strip, task_of
 
 REFUSED_RESULT_KEPT_S = 30 * 86400.0
 """How long a refused result stays, if neither a purge nor a later success ends it."""
@@ -26,15 +26,17 @@ class RefusedResult(Struct, frozen=True):
     age: float
 
 
-def refused_results(state: Path) -> list[RefusedResult]:
-    """All that are in a state directory, whose attempts have been forgotten. Changes nothing."""
+def find_refused_results(state: Path) -> list[RefusedResult]:
+    """Find all that are in a state directory, whose attempts have been forgotten.
+    Changes nothing.
+    """
     try:
         folders = sorted((state / "run").glob("[!.]*"))
     except OSError:
         return []
     found = []
     for folder in folders:
-        path = None if (folder / "task.json").exists() else refused_result(folder)
+        path = None if (folder / "task.json").exists() else find_refused_result(folder)
         if path is not None:
             seen = os.lstat(path)
             age = time.time() - seen.st_mtime
@@ -42,11 +44,11 @@ def refused_results(state: Path) -> list[RefusedResult]:
     return found
 
 
-def forget_refused(store: Store, state: Path) -> None:
+def remove_outdated(store: Store, state: Path) -> None:
     """Remove those whose tasks the store has forgotten, or that came to a good end after all, and
     those that are too old.
     """
-    kept = refused_results(state)
+    kept = find_refused_results(state)
     ids = list(dict.fromkeys(each.task for each in kept if each.task is not None))
     over: set[str | None] = set()
     for start in range(0, len(ids), _LOOKUP_BATCH):

@@ -67,7 +67,7 @@ class _Remover:
 _REMOVER = _Remover()
 
 
-def in_passing(path: Path, removal: Removal) -> None:
+def remove_in_background(path: Path, removal: Removal) -> None:
     """Remove something now if it is little, else as much as may be, and the rest in a thread."""
     if _REMOVER.has(path):
         return
@@ -78,4 +78,4 @@ def in_passing(path: Path, removal: Removal) -> None:
 
 def remove(path: Path) -> None:
     """Remove whatever is there, as `remove_tree.remove` does, without keeping the caller."""
-    in_passing(path, lambda steps: remove_tree.remove(path, steps))
+    remove_in_background(path, lambda steps: remove_tree.remove(path, steps))

@@ -67,7 +67,7 @@ class _FolderEmptier:
     def __init__(self, top: int, steps: Iterator[int]) -> None:
         self._top = top
         self._steps = steps
-        self._moved = f".{secrets.token_hex(8)}."
+        self._move_prefix = f".{secrets.token_hex(8)}."
         self._count = 0
         self._until = time.monotonic() + _REMOVAL_TIMEOUT_S
         self._trouble: OSError | None = None
@@ -85,15 +85,15 @@ class _FolderEmptier:
 
     def _take_apart(self, name: str) -> list[str]:
         """Remove what is in the top by this name; the names of the folders in it, moved there."""
-        moved: list[str] = []
+        names: list[str] = []
         try:
             if self._is_file(name, self._top):
-                return moved
+                return names
             folder = _open(name, self._top)
             try:
                 for each in os.listdir(folder):
                     if not self._is_file(each, folder):
-                        moved += self._move_up(each, folder)
+                        names += self._move_up(each, folder)
             finally:
                 os.close(folder)
             os.rmdir(name, dir_fd=self._top)
@@ -101,10 +101,10 @@ class _FolderEmptier:
             pass  # somebody else was faster
         except OSError as error:
             self._trouble = self._trouble or error
-        return moved
+        return names
 
     def _is_file(self, name: str, folder: int) -> bool:
-        """It was none of the folders, and is gone, or has to stay."""
+        """Return whether it was none of the folders, and is gone, or has to stay."""
         if next(self._steps, None) is None:
             raise _NoStepsLeft
         if time.monotonic() > self._until:
@@ -117,7 +117,7 @@ class _FolderEmptier:
 
     def _move_up(self, name: str, folder: int) -> list[str]:
         self._count += 1
-        new = f"{self._moved}{self._count}"
+        new = f"{self._move_prefix}{self._count}"
         try:
             try:
                 os.rename(name, new, src_dir_fd=folder, dst_dir_fd=self._top)
@@ -131,7 +131,7 @@ class _FolderEmptier:
 
 
 def _is_unlinked(name: str, folder: int | None) -> bool:
-    """It was no folder, and is gone."""
+    """Unlink it; True if it was no folder, and is gone."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
@@ -144,7 +144,7 @@ def _is_unlinked(name: str, folder: int | None) -> bool:
 
 
 def _open(name: str, folder: int | None) -> int:
-    """A folder, ours alone from now on: whose it was can't add to it any more."""
+    """Open a folder, ours alone from now on: whose it was can't add to it any more."""
     try:
         descriptor = os.open(name, _OPEN_FOLDER_FLAGS, dir_fd=folder)
     except PermissionError:

@@ -25,7 +25,7 @@ class Purger:
         self.has_more = False
 
     def is_due(self) -> bool:
-        """Whether it is time for a step."""
+        """Return whether it is time for a step."""
         return self.has_more or moment() >= self._next
 
     def step(self) -> None:

@@ -84,7 +84,7 @@ class Run:
             raise
 
     def _make_place(self) -> None:
-        """The folder that it lies in, should somebody have deleted all of them."""
+        """Make the folder that it lies in, should somebody have deleted all of them."""
         self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
@@ -107,7 +107,7 @@ class Run:
         return self.folder.exists() and (not self.part.is_apart or self.task_folder.exists())
 
     @property
-    def about(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """What `task.json` says."""
         content: dict[str, Any] = json.loads(
             safe_files.read(self.folder / "task.json", _JSON_LIMIT_BYTES)
@@ -117,33 +117,35 @@ class Run:
     @property
     def fence(self) -> str | None:
         """What the keeper was told to do without a lease."""
-        return self._told_keeper().get("fence")
+        return self._keeper_settings().get("fence")
 
     @property
     def first_limits(self) -> dict[str, Any]:
         """Those that the keeper was told of at the start."""
-        limits = self._told_keeper().get("limits")
+        limits = self._keeper_settings().get("limits")
         return limits if isinstance(limits, dict) else {}
 
     @property
     def is_runner(self) -> bool:
         """Its process is a runner of ours, for a class or an app."""
-        return self._told_keeper().get("stack_signal") is not None
+        return self._keeper_settings().get("stack_signal") is not None
 
-    def _told_keeper(self) -> dict[str, Any]:
+    def _keeper_settings(self) -> dict[str, Any]:
         keeper = (self._read("task.json") or {}).get("keeper")
         return keeper if isinstance(keeper, dict) else {}
 
-    def given_checkpoint(self) -> object:
-        """What tells the checkpoint that the attempt was given from one that it wrote."""
+    def read_given_checkpoint(self) -> object:
+        """Return the signature of the checkpoint that the attempt was given, to tell it from one
+        that it wrote.
+        """
         given = (self._read("task.json") or {}).get("given_checkpoint")
         return tuple(given) if isinstance(given, list) else None
 
     @property
-    def running(self) -> dict[str, Any] | None:
+    def process_status(self) -> dict[str, Any] | None:
         """What the keeper says, once the process runs; None if it is not its words."""
         found = self._read_if_new("running")
-        return found if found is not None and _is_said_by_a_keeper(found) else None
+        return found if found is not None and _is_from_keeper(found) else None
 
     @property
     def exit(self) -> dict[str, Any] | None:
@@ -151,32 +153,32 @@ class Run:
         return self._read_if_new("exit")
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def keeper_orders(self) -> dict[str, Any]:
         """What has been asked of the keeper."""
         return self._read("go") or {}
 
     def has_ended(self) -> bool:
-        return self._seen_from_keeper("exit") is not None
+        return self._stat_keeper_file("exit") is not None
 
-    def said_to_have_ended_at(self) -> float | None:
-        """When somebody wrote how it ended, by the wall clock."""
-        found = self._seen_from_keeper("exit")
+    def end_recorded_at(self) -> float | None:
+        """Return when somebody wrote how it ended, by the wall clock."""
+        found = self._stat_keeper_file("exit")
         return None if found is None else found.st_mtime
 
-    def declare_ended(self, content: dict[str, Any]) -> None:
+    def declare_end(self, content: dict[str, Any]) -> None:
         """Say how it ended in the place of a keeper that can't any more."""
-        said = json.dumps(content)
+        text = json.dumps(content)
         try:
-            self._replace("exit", said)
+            self._replace("exit", text)
         except OSError as error:
             if error.errno not in _DISK_FULL_ERRORS:
                 raise
             reserved = self.folder / "exit.tmp"  # by the keeper, for this
-            safe_files.write(reserved, said.encode())
+            safe_files.write(reserved, text.encode())
             reserved.replace(self.folder / "exit")
 
-    def is_kept(self) -> bool:
-        """A keeper holds the lock."""
+    def has_keeper(self) -> bool:
+        """Return whether a keeper holds the lock."""
         try:
             lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
@@ -212,9 +214,9 @@ class Run:
 
         What can't be asked to end, for want of even the space that was laid by, is ended.
         """
-        asked = json.dumps({**self.asked, **wanted}).encode()
+        content = json.dumps({**self.keeper_orders, **wanted}).encode()
         try:
-            self._ask(_in_blocks(asked))
+            self._ask(_in_blocks(content))
         except OSError:
             if "stop" not in wanted or not self.signal_keeper(signal.SIGKILL):
                 raise
@@ -237,7 +239,7 @@ class Run:
     def _ask_on_a_full_disk(self, words: bytes) -> None:
         """Write over the spare file; the one whose place it takes becomes the spare one."""
         go, spare, old = (self.folder / name for name in ("go", "go.spare", "go.old"))
-        found = safe_files.seen(spare)
+        found = safe_files.stat_file(spare)
         if found is None or found.st_size < len(words):
             raise OSError(errno.ENOSPC, "no space for an order", str(go))
         safe_files.write(spare, words.ljust(found.st_size))
@@ -250,7 +252,7 @@ class Run:
             old.replace(spare)
 
     def signal_keeper(self, number: int) -> bool:
-        """False if there is none that could hear it."""
+        """Signal the keeper; False if there is none that could hear it."""
         descriptor = self.pidfd()
         if descriptor is None:
             return False
@@ -261,9 +263,9 @@ class Run:
         return True
 
     def pidfd(self) -> int | None:
-        """A descriptor that becomes readable when the keeper ends."""
+        """Return a descriptor that becomes readable when the keeper ends."""
         if self._pidfd is None:
-            running = self.running
+            running = self.process_status
             if running is not None:
                 self.has_begun = True
                 self._pidfd = _pidfd_of(running["keeper"], running["keeper_started"])
@@ -272,27 +274,31 @@ class Run:
         return self._pidfd
 
     def keeper_lives(self) -> bool:
-        """The keeper that `running` names does; whether or not it has the lock."""
-        return self.pidfd() is not None and not self.keeper_ended()
+        """Return whether the keeper that `process_status` names lives, whether or not it has the
+        lock.
+        """
+        return self.pidfd() is not None and not self.is_keeper_gone()
 
-    def keeper_ended(self) -> bool:
-        """The keeper that was watched is gone; False also if none was."""
+    def is_keeper_gone(self) -> bool:
+        """Return whether the keeper that was watched is gone; False also if none was."""
         if self._pidfd is None:
             return False
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
         return bool(poll.poll(0))
 
-    def is_left_alone(self) -> bool:
-        """Its keeper began, is gone, and did not say how it ended."""
+    def is_orphan(self) -> bool:
+        """Return whether its keeper began, is gone, and did not say how it ended."""
         if self.pidfd() is None:
-            begun = self.has_begun or safe_files.seen(self.folder / "exit.tmp") is not None
-            if not begun or self.is_kept():
+            has_begun = self.has_begun or safe_files.stat_file(self.folder / "exit.tmp") is not None
+            if not has_begun or self.has_keeper():
                 return False
-        return (self._pidfd is None or self.keeper_ended()) and not self.has_ended()
+        return (self._pidfd is None or self.is_keeper_gone()) and not self.has_ended()
 
     def nursery_is_gone(self) -> bool:
-        """The parent of its keeper, which would speak for it; False if it is not known."""
+        """Return whether the parent of its keeper, which would speak for it, is gone; False if it
+        is not known.
+        """
         if self._nursery is None:
             return False
         pid, started = self._nursery
@@ -300,7 +306,7 @@ class Run:
         return fields is None or fields[tree.STATE] in _DEAD_STATES or tree.started(pid) != started
 
     def result(self) -> Value:
-        """What the task left as its result: JSON, else a line of text, else the bytes.
+        """Return what the task left as its result: JSON, else a line of text, else the bytes.
 
         Raises NotPlainFile and TooLong.
         """
@@ -325,16 +331,16 @@ class Run:
         return kept
 
     def has_refused_result(self) -> bool:
-        """The store would not take it, at an earlier try to tell the outcome."""
-        return self.part.seen(_REFUSED_RESULT_FILE) is not None
+        """Return whether the store refused its result, at an earlier try to commit the outcome."""
+        return self.part.stat(_REFUSED_RESULT_FILE) is not None
 
     def error(self) -> dict[str, Any] | None:
-        """What a Python task said of its failure."""
+        """Return what a Python task said of its failure."""
         return _object(lambda: self.part.read("error", _JSON_LIMIT_BYTES))
 
     def log_tail(self, size: int = 2000) -> str:
-        """The last lines of its output."""
-        found = self.part.seen("log")
+        """Return the last lines of its output."""
+        found = self.part.stat("log")
         if found is None:
             return ""
         start = max(0, found.st_size - size)
@@ -344,7 +350,7 @@ class Run:
             return ""
 
     def remove(self) -> None:
-        """The store has it all, but for a result that it refused: that one stays here."""
+        """Remove it: the store has all of it but a result that it refused, which stays here."""
         self.close()
         remove(self.folder)
 
@@ -358,7 +364,7 @@ class Run:
 
     def _read_if_new(self, name: str) -> dict[str, Any] | None:
         """These are replaced when they change, and asked for many times in between."""
-        found = self._seen_from_keeper(name)
+        found = self._stat_keeper_file(name)
         if found is None:
             return None
         signature = found.st_ino, found.st_mtime_ns, found.st_size
@@ -367,10 +373,12 @@ class Run:
             known = self._seen[name] = signature, self._read(name)
         return known[1]
 
-    def _seen_from_keeper(self, name: str) -> os.stat_result | None:
-        """Its keeper renames a file over whatever is there, but can't over a folder."""
+    def _stat_keeper_file(self, name: str) -> os.stat_result | None:
+        """Look at a file that its keeper writes, which it renames over whatever is there, but can't
+        over a folder.
+        """
         path = self.folder / name
-        found = safe_files.seen(path)
+        found = safe_files.stat_file(path)
         if found is None:
             safe_files.make_way(path)
         return found
@@ -389,7 +397,7 @@ def _make(
     checkpoint: bytes | None,
     inputs: dict[str, JSON] | None,
 ) -> None:
-    """All of a run directory. The task's part becomes its user's last of all."""
+    """Make all of a run directory. The task's part becomes its user's last of all."""
     user = keeper.get("user")
     new.mkdir(mode=0o700)
     part = new / _TASK_PART
@@ -433,7 +441,7 @@ def _give(
 
 def remove(folder: Path) -> None:
     """Remove a run directory, but for a result that the store refused."""
-    if refused_result(folder) is None:
+    if find_refused_result(folder) is None:
         discard(folder)
     else:
         strip(folder)
@@ -453,10 +461,10 @@ def discard(folder: Path) -> None:
     remove_later.remove(gone)
 
 
-def refused_result(folder: Path) -> Path | None:
-    """The result in it that the store refused, if there is one."""
+def find_refused_result(folder: Path) -> Path | None:
+    """Return the result in it that the store refused, if there is one."""
     paths = (folder / _TASK_PART / _REFUSED_RESULT_FILE, folder / _REFUSED_RESULT_FILE)
-    return next((path for path in paths if safe_files.seen(path) is not None), None)
+    return next((path for path in paths if safe_files.stat_file(path) is not None), None)
 
 
 def strip(folder: Path) -> None:
@@ -464,12 +472,12 @@ def strip(folder: Path) -> None:
     whose = task_of(folder)
     if whose is not None and not (folder / _REFUSED_OWNER_FILE).exists():
         safe_files.write(folder / _REFUSED_OWNER_FILE, json.dumps({"id": whose}).encode())
-    remove_later.in_passing(folder, partial(_strip, folder))
+    remove_later.remove_in_background(folder, partial(_strip, folder))
 
 
 def _strip(folder: Path, steps: Iterator[int]) -> bool:
-    for path in _beside_refused(folder):
-        if refused_result(folder) is None:
+    for path in _list_other_files(folder):
+        if find_refused_result(folder) is None:
             return True  # by now it is another's
         if next(steps, None) is None:
             return False
@@ -479,7 +487,7 @@ def _strip(folder: Path, steps: Iterator[int]) -> bool:
     return True
 
 
-def _beside_refused(folder: Path) -> Iterator[Path]:
+def _list_other_files(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
         if path.name == _TASK_PART and path.is_dir() and not path.is_symlink():
             yield from (each for each in path.iterdir() if each.name != _REFUSED_RESULT_FILE)
@@ -488,7 +496,7 @@ def _beside_refused(folder: Path) -> Iterator[Path]:
 
 
 def task_of(folder: Path) -> str | None:
-    """The id of the task whose run directory this is, or was; None if it can't be told."""
+    """Return the id of the task whose run directory this is, or was; None if it can't be told."""
     about = _object(lambda: safe_files.read(folder / "task.json", _JSON_LIMIT_BYTES)) or {}
     about = (
         about.get("task")
@@ -502,7 +510,7 @@ def task_of(folder: Path) -> str | None:
 
 
 def _object(read: Callable[[], bytes]) -> dict[str, Any] | None:
-    """A JSON object; None if there is none that can be read."""
+    """Read a JSON object; None if there is none that can be read."""
     try:
         content = json.loads(read())
     except (OSError, ValueError, RecursionError):
@@ -511,7 +519,7 @@ def _object(read: Callable[[], bytes]) -> dict[str, Any] | None:
 
 
 def _in_blocks(words: bytes) -> bytes:
-    """With spaces after it, which no reader of JSON minds."""
+    """Pad with spaces to whole blocks, which no reader of JSON minds."""
     return words.ljust(max(1, -(-len(words) // _BLOCK_BYTES)) * _BLOCK_BYTES)
 
 
@@ -528,7 +536,7 @@ def _nursery_of(keeper: int) -> tuple[int, int] | None:
 
 
 def _pidfd_of(pid: int, started: int) -> int | None:
-    """Of just this process, not of another that got its number."""
+    """Open a pidfd of just this process, not of another that got its number."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:
@@ -540,7 +548,7 @@ def _pidfd_of(pid: int, started: int) -> int | None:
 
 
 def signature(path: Path) -> tuple[int, int, int] | None:
-    """What changes when the file is replaced; None if there is nothing."""
+    """Return what changes when the file is replaced; None if there is nothing."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -548,7 +556,7 @@ def signature(path: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _is_said_by_a_keeper(content: dict[str, Any]) -> bool:
+def _is_from_keeper(content: dict[str, Any]) -> bool:
     numbers = (content.get(name) for name in ("pid", "keeper", "keeper_started"))
     return all(isinstance(number, int) for number in numbers) and isinstance(
         content.get("stopped"), list

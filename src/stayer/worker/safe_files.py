@@ -36,7 +36,7 @@ class Part:
 
     @classmethod
     def of(cls, folder: Path) -> Part | None:
-        """None if there is no such folder."""
+        """Open the part of a folder; None if there is no such folder."""
         try:
             found = os.lstat(folder)
         except OSError:
@@ -45,21 +45,23 @@ class Part:
             return None
         return cls(folder, None if found.st_uid == os.geteuid() else found.st_uid, is_apart=True)
 
-    def seen(self, name: str) -> os.stat_result | None:
-        """Of a plain file; None if there is none."""
-        found = seen(self.folder / name)
+    def stat(self, name: str) -> os.stat_result | None:
+        """Return the status of a plain file; None if there is none."""
+        found = stat_file(self.folder / name)
         return found if found is not None and self.is_theirs(found) else None
 
     def read(self, name: str, most: int) -> bytes:
-        """A whole file; raises NotPlainFile, TooLong, or what else is wrong with it."""
+        """Read a whole file; raises NotPlainFile, TooLong, or what else is wrong with it."""
         return read(self.folder / name, most, self.is_theirs)
 
     def read_part(self, name: str, start: int, length: int) -> bytes:
-        """At most so much of a file from there on; raises NotPlainFile and others."""
+        """Read at most so much of a file from there on; raises NotPlainFile and others."""
         return read_part(self.folder / name, start, length, self.is_theirs)
 
     def is_theirs(self, found: os.stat_result) -> bool:
-        """A plain file, of this user's and with one name where that matters."""
+        """Return whether it is a plain file, of this user's and with one name where
+        that matters.
+        """
         is_own = self._owner is None or (found.st_uid, found.st_nlink) == (self._owner, 1)
         return is_own and stat.S_ISREG(found.st_mode)
 
@@ -72,8 +74,8 @@ class TooLong(OSError):
     """It is larger than anything that belongs there."""
 
 
-def seen(path: Path) -> os.stat_result | None:
-    """Of a plain file; None if there is none."""
+def stat_file(path: Path) -> os.stat_result | None:
+    """Return the status of a plain file; None if there is none."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -82,7 +84,7 @@ def seen(path: Path) -> os.stat_result | None:
 
 
 def read(path: Path, most: int, fits: Fits = lambda _: True) -> bytes:
-    """A whole file; raises NotPlainFile, TooLong, or what else is wrong with it."""
+    """Read a whole file; raises NotPlainFile, TooLong, or what else is wrong with it."""
     descriptor, size = _open(path, fits)
     try:
         if size > most:
@@ -96,7 +98,7 @@ def read(path: Path, most: int, fits: Fits = lambda _: True) -> bytes:
 
 
 def read_part(path: Path, start: int, length: int, fits: Fits = lambda _: True) -> bytes:
-    """Read at most so much of a file from there on; raises NotPlainFile, or what else is wrong."""
+    """Read at most so much of a file from there on; raises NotPlainFile and others."""
     descriptor, _ = _open(path, fits)
     try:
         return _read(descriptor, start, length)
@@ -119,7 +121,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def make_way(path: Path) -> None:
-    """A folder can't be replaced by a file: it goes first."""
+    """Remove a folder that stands where a file is to be: it can't be replaced by one."""
     try:
         is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
@@ -134,7 +136,7 @@ def clear(path: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """There is nothing, or a plain file that has no other name."""
+    """Return whether there is nothing, or a plain file that has no other name."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -143,7 +145,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _open(path: Path, fits: Fits) -> tuple[int, int]:
-    """A descriptor, and the size."""
+    """Open a file; return a descriptor, and the size."""
     try:
         descriptor = os.open(path, os.O_RDONLY | _OPEN_FLAGS)
     except OSError as error:

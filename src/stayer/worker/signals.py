@@ -28,15 +28,15 @@ class Signals:
 
     def __init__(
         self,
-        call_away: Callable[[], bool] = lambda: False,
-        hasten: Callable[[], None] = lambda: None,
+        take_interrupt: Callable[[], bool] = lambda: False,
+        shorten_call: Callable[[], None] = lambda: None,
     ) -> None:
-        """`call_away`: True if the loop waits for the store now, and is to stop waiting; `hasten`:
-        it is to stop soon.
+        """`take_interrupt`: True if the loop waits for the store now, and is to stop waiting;
+        `shorten_call`: it is to stop soon.
         """
-        self._came: deque[int] = deque()
-        self._call_away = call_away
-        self._hasten = hasten
+        self._pending: deque[int] = deque()
+        self._take_interrupt = take_interrupt
+        self._shorten_call = shorten_call
 
     def listen(self, bell: Bell) -> None:
         """Keep those that mean something from now on, and let each wake the loop."""
@@ -46,22 +46,22 @@ class Signals:
             signal.signal(number, self._keep)
         bell.ring_on_signals()
 
-    def hear(self, number: int, bell: Bell) -> None:
-        """As if it had come: somebody far away wants what it means."""
-        self._came.append(number)
+    def add(self, number: int, bell: Bell) -> None:
+        """Add a signal as if it had come: somebody far away wants what it means."""
+        self._pending.append(number)
         bell.ring()
 
-    def taken(self) -> Iterator[int]:
+    def take_all(self) -> Iterator[int]:
         """Each, in the order in which they came."""
-        while self._came:
-            number = self._came.popleft()
+        while self._pending:
+            number = self._pending.popleft()
             logger.info("got %s", signal.Signals(number).name)
             yield number
 
     def _keep(self, number: int, frame: FrameType | None) -> None:
         if number != signal.SIGALRM:
-            self._came.append(number)
+            self._pending.append(number)
         if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            self._hasten()  # the loop does not hear of it before the store has answered
-        if number in (signal.SIGQUIT, signal.SIGALRM) and self._call_away():
+            self._shorten_call()  # the loop does not hear of it before the store has answered
+        if number in (signal.SIGQUIT, signal.SIGALRM) and self._take_interrupt():
             raise Hurry

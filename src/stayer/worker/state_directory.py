@@ -38,7 +38,7 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 def node_name() -> str:
-    """This machine's name."""
+    """Return this machine's name."""
     return socket.gethostname()
 
 
@@ -120,13 +120,13 @@ class StateDirectory:
         self.join(store)
 
     def join(self, store: str) -> None:
-        """What begins here from now on is of this store."""
+        """Note that what begins here from now on is of this store."""
         if self._store != store:
             self._store = store
             self._write_identity()
 
     def forget_identity(self) -> None:
-        """It has taken leave of the store, and will not come back."""
+        """Forget the identity: it has taken leave of the store, and will not come back."""
         for path in (self.path / "identity", *self._lease_paths()):
             path.unlink(missing_ok=True)
 
@@ -142,7 +142,9 @@ class StateDirectory:
         return self.path / f"lease-{self.worker_id}"
 
     def lease_path_of(self, queue: str) -> Path:
-        """The file that those of one queue read, where it may be good in some queues only."""
+        """Return the file that those of one queue read, where it may be good in some
+        queues only.
+        """
         digest = sha256(queue.encode()).hexdigest()[:_DIGEST_LENGTH]
         return self.path / f"lease-{self.worker_id}@{digest}"
 
@@ -152,12 +154,14 @@ class StateDirectory:
         return re.sub(f"@[0-9a-f]{{{_DIGEST_LENGTH}}}$", "", lease.name.removeprefix("lease-"))
 
     def write_lease(self, until: float, length: float, queue: str | None = None) -> None:
-        """In place and of fixed width: works on a full disk, and is never seen half written."""
+        """Write a lease in place and of fixed width: works on a full disk, and is never seen half
+        written.
+        """
         line = f"{_boot_id()} {until:020.6f} {length:012.3f}\n"
         _write_in_place(self.lease_path if queue is None else self.lease_path_of(queue), line)
 
     def lease_length(self) -> float:
-        """What keepers of this identity were told last of how long a lease is; 0 if nothing."""
+        """Return the length of a lease that keepers of this identity were given last; 0 if none."""
         try:
             return float(self.lease_path.read_text().split()[2])
         except (OSError, IndexError, ValueError):
@@ -176,14 +180,16 @@ class StateDirectory:
         return path != self.lease_path and self.holder_of(path) == self.worker_id
 
     def runs(self) -> Iterator[Run]:
-        """Every run directory that is there."""
+        """List every run directory that is there."""
         for folder in self.run_folders():
             run = Run(folder)
-            if (folder / "task.json").exists() or run.is_kept():
+            if (folder / "task.json").exists() or run.has_keeper():
                 yield run
 
     def run_folders(self) -> list[Path]:
-        """All that are, or once were, run directories; not those that are being made or removed."""
+        """Return all that are, or once were, run directories; not those that are being made or
+        removed.
+        """
         found = (self.path / "run").iterdir()
         return sorted(path for path in found if not path.name.startswith((NEW, GONE)))
 
@@ -198,7 +204,7 @@ class StateDirectory:
                 remove_later.remove(path)
 
     def run_for(self, task: Task) -> Run:
-        """The run directory of an attempt, there or not."""
+        """Return the run directory of an attempt, there or not."""
         # Of any other id a hash: names that are cut, or too long for the disk, could be another's.
         name = (
             task.id if _SAFE_NAME.fullmatch(task.id) else f"%{sha256(task.id.encode()).hexdigest()}"
@@ -214,20 +220,20 @@ class StateDirectory:
                 f"another worker (process {holder or '?'}) has {self.path}: stop it, take over "
                 "from it with --take-over, or give this one a --state-dir of its own"
             )
-        asked: dict[int, float] = {}
+        asked_at: dict[int, float] = {}
         said_at = time.monotonic() - _LOG_WAITING_EVERY_S
         while not self._try_lock():
             holder = self._holder()
             # Whoever takes over while we wait is asked in its turn: the last one stays. And again:
             # under nohup one is deaf until it has begun to listen.
             now = time.monotonic()
-            if holder is not None and now >= asked.get(holder, -math.inf) + _ASK_HOLDER_EVERY_S:
-                asked[holder] = now
+            if holder is not None and now >= asked_at.get(holder, -math.inf) + _ASK_HOLDER_EVERY_S:
+                asked_at[holder] = now
                 with suppress(ProcessLookupError):
                     os.kill(holder, signal.SIGHUP)
             if time.monotonic() >= said_at + _LOG_WAITING_EVERY_S:
                 said_at = time.monotonic()
-                _say_what_is_awaited(holder, self.path)
+                _log_lock_holder(holder, self.path)
             time.sleep(_LOCK_POLL_S)
 
     def _try_lock(self) -> bool:
@@ -238,12 +244,12 @@ class StateDirectory:
         return True
 
     def _holder(self) -> int | None:
-        """Who has the lock and has said so; None while the next one has not yet."""
-        said = os.pread(self._lock, _NUMBER_WIDTH, 0).decode(errors="replace").strip()
+        """Return who has the lock and has said so; None while the next one has not yet."""
+        text = os.pread(self._lock, _NUMBER_WIDTH, 0).decode(errors="replace").strip()
         holders = lock_holders(os.fstat(self._lock).st_ino)
-        if not said.isdecimal() or (holders and int(said) not in holders):
+        if not text.isdecimal() or (holders and int(text) not in holders):
             return None
-        return int(said)
+        return int(text)
 
     def _take_identity(self) -> None:
         try:
@@ -272,7 +278,7 @@ def _write_in_place(path: Path, line: str) -> None:
 
 
 def lock_holders(inode: int) -> set[int]:
-    """As far as the kernel tells."""
+    """Find who holds the lock, as far as the kernel tells."""
     try:
         rows = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
     except OSError:
@@ -282,7 +288,7 @@ def lock_holders(inode: int) -> set[int]:
     }
 
 
-def _say_what_is_awaited(holder: int | None, path: Path) -> None:
+def _log_lock_holder(holder: int | None, path: Path) -> None:
     fields = None if holder is None else tree.stat(str(holder))
     stopped = fields is not None and fields[tree.STATE] in (b"T", b"t")
     hint = ": it is stopped, continue or kill it" if stopped else ""
@@ -290,7 +296,9 @@ def _say_what_is_awaited(holder: int | None, path: Path) -> None:
 
 
 def _where(path: Path) -> dict[str, object]:
-    """What must be the same for an identity to be taken up: not after a reboot, nor in a copy."""
+    """Return what must be the same for an identity to be taken up: not after a reboot, nor in a
+    copy.
+    """
     seen = os.stat(path)
     return {
         "boot": _boot_id(),

@@ -17,9 +17,9 @@ class SuspendDetector:
     def __init__(self) -> None:
         self._slept, self._wall = slept(), wall()
 
-    def noticed(self, lease: float) -> str | None:
-        """What has happened since the last look, in words. `lease`: its length; keepers want to be
-        told that a task is still ours when the clock jumps by a twelfth of it, or 5 seconds.
+    def describe_suspend(self, lease: float) -> str | None:
+        """Say what has happened since the last look. `lease`: its length; keepers want to be told
+        that a task is still ours when the clock jumps by a twelfth of it, or 5 seconds.
         """
         asleep, ahead = slept() - self._slept, wall() - self._wall
         self._slept, self._wall = slept(), wall()

@@ -24,10 +24,10 @@ from msgspec import Struct
 
 from stayer.core.errors import BadConfig
 from stayer.core.patterns import any_matches
-from stayer.core.refused_tasks import listed
+from stayer.core.refused_tasks import list_some
 from stayer.worker import safe_files
 from stayer.worker.allowed_programs import NotAllowed
-from stayer.worker.ask_process import ProcessInterrupted, killed_by
+from stayer.worker.ask_process import ProcessInterrupted, describe_signal
 from stayer.worker.run_directory import NEW
 
 logger = logging.getLogger("stayer.worker")
@@ -93,8 +93,8 @@ class TaskUser(Struct, frozen=True):
     shell: str
 
     @classmethod
-    def named(cls, name: str) -> TaskUser:
-        """Raises BadConfig if there is no such user, or if it is root."""
+    def from_name(cls, name: str) -> TaskUser:
+        """Look up a user; raises BadConfig if there is no such user, or if it is root."""
         try:
             found = pwd.getpwnam(name)
         except KeyError:
@@ -107,7 +107,7 @@ class TaskUser(Struct, frozen=True):
         return cls(name, found.pw_uid, found.pw_gid, groups, found.pw_dir, found.pw_shell)
 
     def for_keeper(self) -> dict[str, object]:
-        """What its keeper needs to make a process of this user's."""
+        """Return what its keeper needs to make a process of this user's."""
         return {
             "uid": self.uid,
             "gid": self.gid,
@@ -116,7 +116,7 @@ class TaskUser(Struct, frozen=True):
         }
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """The variables of a process of this user's, from those of the worker."""
+        """Return the variables of a process of this user's, from those of the worker."""
         kept = {
             name: value for name, value in inherited.items() if any_matches(name, _SHARED_VARIABLES)
         }
@@ -124,7 +124,7 @@ class TaskUser(Struct, frozen=True):
         return {**kept, **own}
 
     def as_process(self) -> dict[str, Any]:
-        """The arguments of `subprocess` that make a process this user's."""
+        """Return the arguments of `subprocess` that make a process this user's."""
         return {
             "user": self.uid,
             "group": self.gid,
@@ -148,17 +148,19 @@ class TaskUsers(Struct, frozen=True):
         """
         user = self.by_queue.get(queue, self.others)
         if user is None and self.by_queue:
-            raise NotAllowed(f"no --task-user names whose processes those of {listed([queue])} are")
+            raise NotAllowed(
+                f"no --task-user names whose processes those of {list_some([queue])} are"
+            )
         return user
 
     def all(self) -> list[TaskUser]:
-        """Each once."""
+        """List each user once."""
         some = [*self.by_queue.values(), *([self.others] if self.others else [])]
         return list(dict.fromkeys(some))
 
 
 def task_users(wanted: Sequence[str], queues: Iterable[str]) -> TaskUsers:
-    """From `NAME` and `QUEUE=NAME`; raises BadConfig for what can't be."""
+    """Read `NAME` and `QUEUE=NAME`; raises BadConfig for what can't be."""
     if not wanted:
         return TaskUsers()
     if os.geteuid() != 0:
@@ -170,7 +172,7 @@ def task_users(wanted: Sequence[str], queues: Iterable[str]) -> TaskUsers:
     others: TaskUser | None = None
     for each in wanted:
         queue, separator, name = each.rpartition("=")
-        user = TaskUser.named(name)
+        user = TaskUser.from_name(name)
         if not separator:
             if others is not None:
                 raise BadConfig(
@@ -223,7 +225,7 @@ def try_out(user: TaskUser, runs: Path, program: str | None) -> None:
 
 
 def _try(user: TaskUser, about: Mapping[str, object]) -> str | None:
-    """What is wrong; None if nothing is. Raises ProcessInterrupted."""
+    """Try it, and return what is wrong; None if nothing is. Raises ProcessInterrupted."""
     # Nothing is waited for that other processes of this user could hold open, or keep silent; and
     # nothing of theirs runs in it: they may write to the folders in which Python looks for theirs.
     try:
@@ -256,25 +258,27 @@ def _try(user: TaskUser, about: Mapping[str, object]) -> str | None:
     if line is None:
         raise ProcessInterrupted("it did not end in time")
     if line:
-        return _found_in(line)
+        return _parse_answer(line)
     if code < 0:
-        raise ProcessInterrupted(killed_by(code))
+        raise ProcessInterrupted(describe_signal(code))
     return f"can't run {_python()}: {complaint}"
 
 
 def _complaint(descriptor: int) -> str:
-    """The last line of what is there."""
+    """Return the last line of what is there."""
     os.set_blocking(descriptor, False)
     try:
-        said = os.read(descriptor, _TRIAL_ANSWER_BYTES)
+        answer = os.read(descriptor, _TRIAL_ANSWER_BYTES)
     except BlockingIOError:
-        said = b""
-    last = said.decode(errors="replace").strip().splitlines()[-1:]
+        answer = b""
+    last = answer.decode(errors="replace").strip().splitlines()[-1:]
     return last[0][:1000] if last else "it said nothing"
 
 
 def _line_of(descriptor: int) -> bytes | None:
-    """What comes before the end of a line, or the end of all; None if neither comes in time."""
+    """Return what comes before the end of a line, or the end of all; None if neither
+    comes in time.
+    """
     until, line = time.monotonic() + _TRIAL_TIMEOUT_S, b""
     while (left := until - time.monotonic()) > 0 and len(line) < _TRIAL_ANSWER_BYTES:
         if not select.select([descriptor], [], [], left)[0]:
@@ -286,7 +290,7 @@ def _line_of(descriptor: int) -> bytes | None:
     return None
 
 
-def _found_in(line: bytes) -> str | None:
+def _parse_answer(line: bytes) -> str | None:
     try:
         found = json.loads(line)
     except ValueError:
@@ -297,13 +301,13 @@ def _found_in(line: bytes) -> str | None:
 
 
 def _python() -> str:
-    """This Python, with where its links lead: often into a home that nobody else can enter."""
+    """List this Python, with where its links lead: often into a home that nobody else can enter."""
     real = os.path.realpath(sys.executable)
     return sys.executable if real == sys.executable else f"{sys.executable} (a link to {real})"
 
 
 def _umask() -> int:
-    """That of this process, which can be read only by changing it."""
+    """Return the umask of this process, which can be read only by changing it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

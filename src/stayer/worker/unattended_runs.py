@@ -20,20 +20,20 @@ class UnattendedRun(Struct, frozen=True):
 
 
 def unattended(state: Path) -> list[UnattendedRun]:
-    """All of a state directory; none while a worker looks after it. Changes nothing."""
+    """List all runs of a state directory; none while a worker looks after it. Changes nothing."""
     try:
         if lock_holders(os.stat(state / "lock").st_ino):
             return []
         folders = sorted((state / "run").iterdir())
     except OSError:
         return []
-    return [_described(run) for run in map(Run, folders) if run.is_kept()]
+    return [_describe(run) for run in map(Run, folders) if run.has_keeper()]
 
 
-def _described(run: Run) -> UnattendedRun:
-    said = run.running or {}
+def _describe(run: Run) -> UnattendedRun:
+    status = run.process_status or {}
     try:
-        task = str(run.about["task"]["id"])
+        task = str(run.description["task"]["id"])
     except (OSError, ValueError, KeyError, TypeError):
         task = run.folder.name
-    return UnattendedRun(task, "fenced" in said.get("stopped", ()), run.folder)
+    return UnattendedRun(task, "fenced" in status.get("stopped", ()), run.folder)

@@ -33,12 +33,12 @@ class Bell:
             self._selector.register(descriptor, selectors.EVENT_READ)
 
     def forget(self, descriptor: int | None) -> None:
-        """It will be closed."""
+        """Stop watching a descriptor that will be closed."""
         if descriptor is not None and descriptor in self._selector.get_map():
             self._selector.unregister(descriptor)
 
     def sleep(self, timeout: float) -> None:
-        """Until it rings, or the time is over."""
+        """Sleep until it rings, or the time is over."""
         for key, _ in self._selector.select(timeout):
             if key.fd == self._hear:
                 with suppress(BlockingIOError):

@@ -37,7 +37,9 @@ class Watchdog:
         self._wanted_since: dict[tuple[str, int], float] = {}
 
     def silence(self, pool: PoolProcess, now: float) -> float | None:
-        """For how many seconds it has not answered; None if it is well, or has only begun."""
+        """Return for how many seconds it has not answered; None if it is well, or has
+        only begun.
+        """
         if now >= self._next_question:
             self._next_question = now + self._pause
             pool.ask_for_answer(now)
@@ -48,7 +50,7 @@ class Watchdog:
         return silence
 
     def is_time_to_look(self, now: float) -> bool:
-        """Whether to look again who is past its time."""
+        """Return whether to look again who is past its time."""
         if now < self._next_look:
             return False
         self._next_look = now + _OVERDUE_CHECK_S
@@ -57,8 +59,8 @@ class Watchdog:
     def overdue(
         self, tasks: Iterable[Task | None], silence: float, now: float
     ) -> Mapping[tuple[str, int], Happening]:
-        """Those of the tasks it runs that should have ended by now, and what becomes of them. What
-        runs has done so for at least as long as nothing could begin.
+        """Return those of the tasks it runs that should have ended by now, and what becomes of
+        them. What runs has done so for at least as long as nothing could begin.
         """
         found: dict[tuple[str, int], Happening] = {}
         for task in tasks:
@@ -76,14 +78,14 @@ class Watchdog:
         return found
 
     def _grace_of(self, task: Task) -> float:
-        asked = [order.arguments.get("grace") for order in task.orders if order.verb == "cancel"]
-        given = next((each for each in asked if isinstance(each, int | float)), task.policy.grace)
+        graces = [order.arguments.get("grace") for order in task.orders if order.verb == "cancel"]
+        given = next((each for each in graces if isinstance(each, int | float)), task.policy.grace)
         return self._grace if given is None else float(given)
 
 
 def _timeout(silence: float) -> Fail:
-    said = (
+    text = (
         f"it ran longer than its time limit, and was killed with the other threads of its worker, "
         f"which could not run for {silence:.0f} s"
     )
-    return Fail(Fault("TimeLimit", said), "timeout")
+    return Fail(Fault("TimeLimit", text), "timeout")

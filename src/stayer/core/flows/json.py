@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from stayer.core import codec, limits, units
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.flows.model import NewFlow
-from stayer.core.flows.plan import Extent, PartPlan, check_name, filled, lay_out
+from stayer.core.flows.plan import Extent, PartPlan, check_name, fill_command, lay_out
 from stayer.core.model import NewTask, Value
 from stayer.core.submit import checks, decode_errors
 from stayer.core.submit.json import parse_submission
@@ -54,13 +54,13 @@ def parse_flow(
     retries: int = 0,
     cwd: str | None = None,
 ) -> tuple[NewFlow, list[NewTask]]:
-    """The flow that a file describes; `what` is the file's name in errors, the rest is for tasks
-    that don't say. `cwd` is where commands run.
+    """Read the flow that a file describes; `what` is the file's name in errors, the rest is for
+    tasks that don't say. `cwd` is where commands run.
     """
     try:
         written = _decode(text)
     except msgspec.ValidationError as error:
-        raise BadInput(f"{what}: {_explained(str(error), _FIELDS)}") from None
+        raise BadInput(f"{what}: {_explain(str(error), _FIELDS)}") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         codec.parse(text, what)  # says what is wrong with it, and where
         raise BadInput(f"{what}: not usable as JSON") from None
@@ -68,7 +68,7 @@ def parse_flow(
     given: dict[str, Any] = {"queue": queue, "owner": owner, "retries": retries}
     limits.check_count(f"{what}: tasks", written.tasks, limits.FLOW_TASKS)
     defaults = _read(written.defaults, f"{what}: defaults")
-    extent = Extent(limits.shown(written.name))
+    extent = Extent(limits.quote(written.name))
     plans = []
     for name, fields in written.tasks.items():
         try:
@@ -76,8 +76,8 @@ def parse_flow(
         except BadInput as error:
             raise BadInput(f"{what}: tasks: {error}") from None
         place = f"{what}: tasks.{name}"
-        said = _read(fields, place).over(defaults)
-        plans.append(_plan(name, said, place, given, cwd, extent))
+        options = _read(fields, place).over(defaults)
+        plans.append(_plan(name, options, place, given, cwd, extent))
     try:
         return lay_out(written.name, plans, id=written.id, owner=owner)
     except BadInput as error:
@@ -92,7 +92,9 @@ class _Said(NamedTuple):
     known: dict[str, Any]
 
     def over(self, defaults: _Said) -> _Said:
-        """Of a part, together with what the defaults say and it does not, not even with null."""
+        """Return a part's options over the defaults, which count where it says nothing, not even
+        null.
+        """
         if not defaults.fields:
             return self
         ties = {
@@ -109,7 +111,7 @@ def _read(fields: dict[str, msgspec.Raw], place: str) -> _Said:
         ties = msgspec.json.decode(_object({key: fields[key] for key in _TIES if key in fields}),
                                    type=_Ties)  # fmt: skip
     except msgspec.ValidationError as error:
-        raise BadInput(f"{place}{_explained(str(error), _TIES, '.')}") from None
+        raise BadInput(f"{place}{_explain(str(error), _TIES, '.')}") from None
     rest = {key: value for key, value in fields.items() if key not in _TIES}
     for key in _NOT_HERE:
         if key in rest:
@@ -118,15 +120,15 @@ def _read(fields: dict[str, msgspec.Raw], place: str) -> _Said:
 
 
 def _plan(
-    name: str, said: _Said, place: str, given: dict[str, Any], cwd: str | None, extent: Extent
+    name: str, options: _Said, place: str, given: dict[str, Any], cwd: str | None, extent: Extent
 ) -> PartPlan:
-    ties = said.ties
-    pattern = _task(said.known, place, given, cwd)
+    ties = options.ties
+    pattern = _task(options.known, place, given, cwd)
     is_map = ties.map is not None
     if ties.at_once is not None and not is_map:
         raise BadInput(f"{place}.at_once: goes with a map: add the map, or leave it out")
     if isinstance(ties.map, list):
-        if "parameters" in said.fields:
+        if "parameters" in options.fields:
             raise BadInput(f"{place}.parameters: each item of a map is its task's: leave them out")
         tasks = _for_items(pattern, ties.map, f"{place}.map", extent)
     else:
@@ -168,8 +170,8 @@ def _for_items(
 
 
 def for_item(pattern: NewTask, item: Value) -> NewTask:
-    """The task of a map for one item."""
-    command = None if pattern.command is None else filled(pattern.command, item)
+    """Return the task of a map for one item."""
+    command = None if pattern.command is None else fill_command(pattern.command, item)
     return replace(pattern, parameters=item, command=command)
 
 
@@ -190,12 +192,12 @@ def _object(fields: dict[str, msgspec.Raw]) -> bytes:
     return msgspec.json.encode(fields)
 
 
-def _explained(message: str, allowed: tuple[str, ...], dot: str = "") -> str:
-    """What is wrong, the place in front."""
+def _explain(message: str, allowed: tuple[str, ...], dot: str = "") -> str:
+    """Say what is wrong, the place in front."""
     problem, where = decode_errors.split(message)
     if "unknown field" in problem:
         problem = f"{problem.removeprefix('Object ')}: allowed are {', '.join(allowed)}"
-    said = decode_errors.in_words(problem, where)
+    text = decode_errors.in_words(problem, where)
     if not where and allowed == _FIELDS:
-        said += ' (a flow is {"name": "…", "tasks": {"first": {…}, …}})'
-    return f"{dot}{where}: {said}" if where else f"{': ' if dot else ''}{said}"
+        text += ' (a flow is {"name": "…", "tasks": {"first": {…}, …}})'
+    return f"{dot}{where}: {text}" if where else f"{': ' if dot else ''}{text}"

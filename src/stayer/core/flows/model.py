@@ -8,7 +8,15 @@ from msgspec import Struct
 
 from stayer.core import limits
 from stayer.core.errors import BadInput, TooLarge
-from stayer.core.lifecycle import Await, Forsake, Happening, Ready, Retry, decide, is_early
+from stayer.core.lifecycle import (
+    Happening,
+    Ready,
+    Retry,
+    UpstreamFailed,
+    WaitAgain,
+    decide,
+    is_early,
+)
 from stayer.core.model import (
     FINISHED,
     JSON,
@@ -68,12 +76,14 @@ class FlowInfo(Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> State:
-        """As if it were one task: it fails once nothing of it can go on and something failed."""
+        """The state of the flow as if it were one task: it fails once nothing of it can go on and
+        something failed.
+        """
         return state_of(self.totals)
 
 
 def state_of(counts: Mapping[State, int]) -> State:
-    """Of several tasks as if they were one."""
+    """Return the state of several tasks as if they were one."""
     if any(counts.get(state) for state in RUNNING):
         return "started"
     order: tuple[State, ...] = ("pending", "scheduled", "waiting", "failed", "cancelled")
@@ -81,7 +91,7 @@ def state_of(counts: Mapping[State, int]) -> State:
 
 
 def record(flow: FlowInfo) -> dict[str, JSON]:
-    """The flow as JSON shows it."""
+    """Return the flow as JSON shows it."""
     parts: list[JSON] = []
     for part in flow.parts:
         counts = flow.counts.get(part.name, {})
@@ -124,12 +134,14 @@ class Upstreams(Struct, frozen=True):
 
 
 def task_id(flow: str, part: str, place: int | None = None) -> str:
-    """The id of a part's task, or of the one at a place of a map."""
+    """Return the id of a part's task, or of the one at a place of a map."""
     return f"{flow}.{part}" if place is None else f"{flow}.{part}.{place}"
 
 
 def part_of(flow: str | None, id: str) -> tuple[str, int | None]:
-    """The part of the flow that a task is, and its place in a map; of any other task its id."""
+    """Return the part of the flow that a task is, and its place in a map; of any other
+    task its id.
+    """
     if flow is None or not id.startswith(f"{flow}."):
         return id, None
     part, _, place = id.removeprefix(f"{flow}.").partition(".")
@@ -145,8 +157,8 @@ class Ended(Struct, frozen=True):
     """How it ended does not matter."""
 
 
-def kept_out(id: str, holder: str) -> str:
-    """What is wrong with tasks that belong together, one of which can't be accepted."""
+def explain_unique_conflict(id: str, holder: str) -> str:
+    """Say why tasks that belong together are refused when one of them can't be accepted."""
     return (
         f"task {id} can't be accepted while task {holder} holds its unique word, and others belong "
         "to it: wait for its end. Nothing was accepted"
@@ -184,23 +196,25 @@ def check_ties(number: int) -> None:
 
 
 def in_order(after: Mapping[str, Sequence[str]]) -> list[str]:
-    """The keys, each behind those of them that it comes after; BadInput if they go in a circle."""
+    """Sort the keys, each behind those of them that it comes after; BadInput if they go in a
+    circle.
+    """
     open_ends = {name: {each for each in of if each in after} for name, of in after.items()}
     followers: dict[str, list[str]] = {}
     for name, of in open_ends.items():
         for each in of:
             followers.setdefault(each, []).append(name)
     ready = [name for name, of in open_ends.items() if not of]
-    ordered: list[str] = []
+    order: list[str] = []
     for name in ready:
-        ordered.append(name)
+        order.append(name)
         for follower in followers.get(name, ()):
             open_ends[follower].discard(name)
             if not open_ends[follower]:
                 ready.append(follower)
-    if len(ordered) < len(after):
+    if len(order) < len(after):
         raise BadInput(_circle({name: of for name, of in open_ends.items() if of}))
-    return ordered
+    return order
 
 
 def _circle(stuck: dict[str, set[str]]) -> str:
@@ -217,15 +231,15 @@ def _circle(stuck: dict[str, set[str]]) -> str:
     return f"these wait for each other in a circle: {shown}. Take one `after` out"
 
 
-def relayed(
+def decide_waiting(
     task: Task, ended: Sequence[Ended], left: int, upstream: Task | None = None
 ) -> Change | None:
-    """What becomes of a waiting task now that these have ended and so many have not; None if it
-    just waits on. `upstream` is the one that it is to run near.
+    """Decide what becomes of a waiting task now that these have ended and so many have not; None if
+    it just waits on. `upstream` is the one that it is to run near.
     """
     bad = next((each for each in ended if each.state != "complete" and not each.anyhow), None)
     if bad is not None and task.policy.when_failed != "run":
-        return decide(task, Forsake(f"{bad.id}, which is {bad.state}", last=not left))
+        return decide(task, UpstreamFailed(f"{bad.id}, which is {bad.state}", last=not left))
     if left:
         return None
     found = near(task, upstream)
@@ -240,9 +254,9 @@ def again(
     now: float,
     from_start: bool = False,
 ) -> list[tuple[Task, Happening]]:
-    """What is to happen to the tasks of a flow so that it goes on from where it failed: those that
-    failed or were cancelled once more, each behind what it runs after; what was held for such a
-    failure waits once more; what is complete stays.
+    """Decide what is to happen to the tasks of a flow so that it goes on from where it failed:
+    those that failed or were cancelled once more, each behind what it runs after; what was held for
+    such a failure waits once more; what is complete stays.
 
     `others` are the states of tasks outside the flow that some of it run after.
     """
@@ -263,11 +277,11 @@ def again(
         if id in targets:
             plan.append((task, Retry(tuple(waits), from_start, is_early(task, now))))
         elif id in forgiven:
-            plan.append((task, Await(tuple(waits))))
+            plan.append((task, WaitAgain(tuple(waits))))
         elif ahead:
             # What failed outside the flow may be news to it yet.
             bad = [each for each in of.after if others.get(each) in ("failed", "cancelled")]
-            plan.append((task, Await((*waits, *bad), held=task.held)))
+            plan.append((task, WaitAgain((*waits, *bad), held=task.held)))
     return plan
 
 
@@ -304,7 +318,7 @@ class _Lines:
             self._follows.add(id)
         if id in self._anew:
             # One that follows another stands behind whatever that one stands behind.
-            return self._before(behind) + ([] if follows else self._taken_after(id))
+            return self._before(behind) + ([] if follows else self._find_active_after(id))
         if not follows or id not in self._waiting:
             return []
         before = self._before(behind)
@@ -315,7 +329,7 @@ class _Lines:
         return id in self._waiting and id not in self._anew
 
     def _before(self, behind: Sequence[str]) -> list[str]:
-        """The nearest before it that wait themselves, and all on the way that may run."""
+        """Return the nearest before it that wait themselves, and all on the way that may run."""
         found: list[str] = []
         look, seen = list(behind), set(behind)
         for each in look:
@@ -327,8 +341,8 @@ class _Lines:
                 look += following
         return found
 
-    def _taken_after(self, id: str) -> list[str]:
-        """Those after it that run, or may at any time."""
+    def _find_active_after(self, id: str) -> list[str]:
+        """Return those after it that run, or may at any time."""
         look, seen = [id], {id}
         for each in look:
             following = [id for id in self._followers.get(each, ()) if id not in seen]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from stayer.core import codec, ids, limits
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.flows.model import NewFlow, Part, check_tasks, check_ties, in_order, task_id
-from stayer.core.limits import shown
+from stayer.core.limits import quote
 from stayer.core.model import NewTask, Value
 from stayer.core.submit.checks import check_record, record_size
 from stayer.core.submit.names import check_id, check_word
@@ -47,7 +47,7 @@ def check_name(name: str) -> None:
     """BadInput if it can't be that of a part."""
     if not isinstance(name, str) or len(name) > PART_LIMIT or not _NAME.fullmatch(name):
         raise BadInput(
-            f"{shown(name)} can't be the name of a part of a flow: give up to {PART_LIMIT} "
+            f"{quote(name)} can't be the name of a part of a flow: give up to {PART_LIMIT} "
             "letters, digits, _ and -"
         )
 
@@ -55,18 +55,18 @@ def check_name(name: str) -> None:
 def lay_out(
     name: str, parts: Sequence[PartPlan], *, id: str | None = None, owner: str | None = None
 ) -> tuple[NewFlow, list[NewTask]]:
-    """The flow and its tasks, fit to be submitted, or BadInput that says what to mend."""
-    flow = _checked(name, id)
+    """Make the flow and its tasks, fit to be submitted, or raise BadInput that says what to fix."""
+    flow = _check_names(name, id)
     plans = {plan.name: plan for plan in parts}
     if len(plans) < len(parts):
         twice = next(plan.name for plan in parts if plans[plan.name] is not plan)
         raise BadInput(f"two parts of flow {name} are called {twice!r}: give one another name")
     limits.check_count(f"parts of flow {name}", parts, limits.FLOW_TASKS)
     check_ties(sum(len(plan.after) + len(plan.after_tasks) for plan in parts))
-    ordered = in_order({plan.name: _upstreams(plan, plans) for plan in parts})
-    _check_extent(name, [plans[each] for each in ordered])
+    order = in_order({plan.name: _upstreams(plan, plans) for plan in parts})
+    _check_extent(name, [plans[each] for each in order])
     laid: dict[str, list[NewTask]] = {}
-    for each in ordered:
+    for each in order:
         laid[each] = _tasks(flow, plans[each], laid)
     new = NewFlow(
         id=flow,
@@ -99,12 +99,12 @@ class Extent:
             )
 
 
-def _check_extent(flow: str, ordered: Sequence[PartPlan]) -> None:
+def _check_extent(flow: str, plans: Sequence[PartPlan]) -> None:
     """TooLarge if these parts, each behind those that it runs after, come to too much."""
     extent = Extent(flow)
     numbers: dict[str, int] = {}
     sizes: dict[int, int] = {}
-    for plan in ordered:
+    for plan in plans:
         times = 1 if plan.over is None else numbers[plan.over]
         number = numbers[plan.name] = len(plan.tasks) * times
         others = sum(numbers[part] for part in plan.after if part != plan.over)
@@ -120,17 +120,17 @@ def _check_extent(flow: str, ordered: Sequence[PartPlan]) -> None:
             extent.add(size=times * (known + record_size(task)))
 
 
-def throttled(names: Sequence[str], at_once: int | None) -> list[tuple[str, ...]]:
-    """What each of these is to stand behind so that no more than so many run at once: they form as
-    many lines, and each waits for the one before it in its line, however that one ends.
+def limit_parallel(names: Sequence[str], at_once: int | None) -> list[tuple[str, ...]]:
+    """Say what each of these is to stand behind so that no more than so many run at once: they form
+    as many lines, and each waits for the one before it in its line, however that one ends.
     """
     if at_once is None:
         return [()] * len(names)
     return [() if at < at_once else (names[at - at_once],) for at in range(len(names))]
 
 
-def filled(command: Sequence[str], item: Value) -> tuple[str, ...]:
-    """The command for an item: `{}` stands for it, as text or else as JSON."""
+def fill_command(command: Sequence[str], item: Value) -> tuple[str, ...]:
+    """Make the command for an item: `{}` stands for it, as text or else as JSON."""
     places = sum(word.count(PLACE) for word in command)
     if isinstance(item, bytes) or not places:
         return tuple(command)
@@ -138,13 +138,13 @@ def filled(command: Sequence[str], item: Value) -> tuple[str, ...]:
     length = sum(map(len, command)) + places * (len(text) - len(PLACE))
     if length > limits.TEXT:
         raise TooLarge(
-            f"the command for item {shown(item)} has {length:,} characters, at most "
+            f"the command for item {quote(item)} has {length:,} characters, at most "
             f"{limits.TEXT:,} fit: pass what is long in the parameters"
         )
     return tuple(word.replace(PLACE, text) for word in command)
 
 
-def _checked(name: str, id: str | None) -> str:
+def _check_names(name: str, id: str | None) -> str:
     check_word("the name of a flow", name)
     if id is None:
         return ids.generate()
@@ -166,7 +166,7 @@ def _upstreams(plan: PartPlan, plans: dict[str, PartPlan]) -> tuple[str, ...]:
     for each in named:
         if each not in plans:
             raise BadInput(
-                f"{plan.name}: no part of the flow is called {shown(each)}: there are "
+                f"{plan.name}: no part of the flow is called {quote(each)}: there are "
                 f"{_some(plans)}. Tasks outside the flow go into after_tasks"
             )
     return tuple(dict.fromkeys(named))
@@ -188,7 +188,7 @@ def _tasks(flow: str, plan: PartPlan, laid: dict[str, list[NewTask]]) -> list[Ne
         patterns, each_after = plan.tasks * len(over), [(task.id,) for task in over]
     places = range(len(patterns)) if plan.is_map else (None,)
     names = [task_id(flow, plan.name, place) for place in places]
-    behind = throttled(names, plan.at_once)
+    behind = limit_parallel(names, plan.at_once)
     return [
         replace(
             pattern,
@@ -210,7 +210,7 @@ def _tasks(flow: str, plan: PartPlan, laid: dict[str, list[NewTask]]) -> list[Ne
 
 
 def _near(plan: PartPlan, after: tuple[str, ...], laid: dict[str, list[NewTask]]) -> str | None:
-    """The id of the task near which one of a part is to run."""
+    """Return the id of the task near which one of a part is to run."""
     if plan.near is None:
         return None
     if plan.near == plan.over:
@@ -219,7 +219,7 @@ def _near(plan: PartPlan, after: tuple[str, ...], laid: dict[str, list[NewTask]]
         return plan.near
     if plan.near not in plan.after:
         raise BadInput(
-            f"{plan.name}: near {shown(plan.near)}: give one of those that it runs after"
+            f"{plan.name}: near {quote(plan.near)}: give one of those that it runs after"
         )
     if len(laid[plan.near]) != 1:
         raise BadInput(

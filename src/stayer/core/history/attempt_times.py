@@ -7,9 +7,9 @@ from typing import Any
 
 
 def moment_of(heard_at: float, was_at: float | None, attempt: Mapping[str, Any]) -> float:
-    """When the attempt, of which so much is known, began or ended: if the store heard of it late,
-    when it was, but not before what it knows to have been earlier: clocks may be set back.
+    """Return when the attempt, of which so much is known, began or ended: if the store heard of it
+    late, when it was, but not before what it knows to have been earlier: clocks may be set back.
     """
-    told = heard_at if was_at is None else was_at
+    moment = heard_at if was_at is None else was_at
     earlier = attempt.get("started_at") or attempt.get("reserved_at")
-    return told if earlier is None else max(told, earlier)
+    return moment if earlier is None else max(moment, earlier)

@@ -13,12 +13,12 @@ DROPPED = "dropped"
 
 
 def note(count: int) -> str:
-    """What that event says."""
+    """Return what the event of a gap says."""
     return f"{count:,} events were here: of so many only the first and the last are kept"
 
 
-def known_across(found: dict[int, dict[str, Any]], task: Task) -> dict[int, dict[str, Any]]:
-    """What is known of attempts, by number, when reading comes to the gap. One whose end was
+def keep_across_gap(found: dict[int, dict[str, Any]], task: Task) -> dict[int, dict[str, Any]]:
+    """Return what is known of attempts, by number, when reading comes to the gap. One whose end was
     dropped must not seem to go on, so only the newest may be without; and that one is known from
     the task's record, should its beginning be gone.
     """

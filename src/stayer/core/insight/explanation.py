@@ -25,7 +25,7 @@ class Span(Struct, frozen=True):
     high: float
 
     def after(self, other: float) -> Span:
-        """All of it later by so much."""
+        """Return the forecast later by so much."""
         return Span(self.low + other, self.likely + other, self.high + other)
 
 
@@ -50,7 +50,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 
 def record(explanation: Explanation) -> dict[str, JSON]:
-    """As JSON."""
+    """Return it as JSON."""
     forecast = explanation.forecast
     return {
         "id": explanation.id,
@@ -60,21 +60,21 @@ def record(explanation: Explanation) -> dict[str, JSON]:
         "forecast": None
         if forecast is None
         else {
-            "starts": _shown(forecast.starts),
-            "ends": _shown(forecast.ends),
+            "starts": _span_json(forecast.starts),
+            "ends": _span_json(forecast.ends),
             "samples": forecast.samples,
         },
     }
 
 
-def _shown(span: Span | None) -> JSON:
+def _span_json(span: Span | None) -> JSON:
     if span is None:
         return None
     return {name: rfc3339(getattr(span, name)) for name in Span.__struct_fields__}
 
 
 def times_read(shown: dict[str, JSON] | None) -> dict[str, JSON] | None:
-    """A forecast's JSON with its moments as numbers: the way back from `record`."""
+    """Return a forecast's JSON with its moments as numbers: the reverse of `record`."""
     if shown is None:
         return None
     return {

@@ -73,8 +73,8 @@ class Failures(Struct, frozen=True, kw_only=True):
     tasks: int = 0
 
 
-def gathered(parts: Iterable[Part]) -> list[Group]:
-    """By fault, the most frequent first, then those that came last."""
+def group_by_fault(parts: Iterable[Part]) -> list[Group]:
+    """Group failures by fault, the most frequent first, then those that came last."""
     found: dict[str, list[Part]] = {}
     for part in parts:
         found.setdefault(part.fingerprint, []).append(part)
@@ -85,12 +85,12 @@ def gathered(parts: Iterable[Part]) -> list[Group]:
     return sorted(groups, key=lambda group: (-group.count, -group.parts[0].last))
 
 
-def described(
+def describe_groups(
     groups: Sequence[Group],
     examples: Mapping[str, Example],
     lately: Mapping[str, Sequence[int]],
 ) -> tuple[Failure, ...]:
-    """What is known of the faults that are shown; one whose tasks are all gone is left out."""
+    """Describe the faults that are shown; one whose tasks are all gone is left out."""
     return tuple(
         Failure(
             fingerprint=group.fingerprint,
@@ -111,13 +111,13 @@ def described(
 
 
 def record(found: Failures) -> dict[str, JSON]:
-    """As it is shown."""
+    """Return all faults as JSON."""
     shown: list[JSON] = [failure_record(failure) for failure in found.failures]
     return {"failures": shown, "faults": found.faults, "tasks": found.tasks}
 
 
 def failure_record(failure: Failure) -> dict[str, JSON]:
-    """One fault."""
+    """Return one fault as JSON."""
     return {
         **asdict(failure),
         "first": rfc3339(failure.first),

@@ -37,18 +37,18 @@ _VARIABLE = (
 
 
 def fingerprint(kind: str, ending: Ending, fault: Fault | None) -> str:
-    """That of a task of this kind that failed so."""
+    """Return the fingerprint of a task of this kind that failed so."""
     return digest(shape(ending, fault), kind)
 
 
 def digest(shape: str, kind: str) -> str:
-    """A short word for it. Scripts of stores make the same."""
-    said = f"{shape}\n{kind}".encode("utf-8", "surrogatepass")
-    return hashlib.sha1(said, usedforsecurity=False).hexdigest()[:LENGTH]
+    """Hash a shape to a short word. Scripts of stores make the same."""
+    text = f"{shape}\n{kind}".encode("utf-8", "surrogatepass")
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest()[:LENGTH]
 
 
 def shape(ending: Ending, fault: Fault | None) -> str:
-    """What all failures of one fault have in common, apart from what the task runs."""
+    """Return what all failures of one fault have in common, apart from what the task runs."""
     if fault is None:
         return ending
     parts = [ending, fault.type, f"{fault.exit_code} {fault.signal}"]
@@ -62,14 +62,14 @@ def shape(ending: Ending, fault: Fault | None) -> str:
 
 
 def alike(line: str) -> str:
-    """A line without what differs from task to task."""
+    """Remove from a line what differs from task to task."""
     for pattern, word in _VARIABLE:
         line = pattern.sub(word, line)
     return line
 
 
 def _frames(traceback: str) -> list[str]:
-    """The innermost ones, file and function; the same again and again counts once."""
+    """Return the innermost frames, file and function; the same again and again counts once."""
     found: list[str] = []
     for path, function in _FRAME.findall(traceback[-_TRACED:]):
         file = path.replace("\\", "/").rpartition("/")[2]

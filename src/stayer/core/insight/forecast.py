@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from stayer.core.insight.explanation import Forecast, Span
 
-_TOLD = (0.75, 1.0, 1.5)
+_SPREAD_OF_REPORTED = (0.75, 1.0, 1.5)
 """How far what a task itself says of its end is believed."""
 ENOUGH = 3
 """So many tasks of a kind tell how long the next one takes."""
@@ -37,7 +37,7 @@ class Runs(Struct, frozen=True):
 
     kind: str
     ran: float
-    told: float | None = None
+    reported: float | None = None
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -53,22 +53,24 @@ class Line(Struct, frozen=True, kw_only=True):
     """Seconds until it may be taken at all."""
 
 
-def of_waiting(kind: str, line: Line, history: Durations) -> Forecast:
-    """For a task that stands in line; seconds from now."""
+def forecast_waiting(kind: str, line: Line, history: Durations) -> Forecast:
+    """Forecast start and end of a task that stands in line, in seconds from now."""
     samples = len(history.get(kind, ()))
-    mine = _typical(kind, history) or _guessed(history.get(kind, ()))
+    mine = _typical(kind, history) or _guess(history.get(kind, ()))
     if line.slots < 1:
         return Forecast(samples=samples)
     starts = _starts(line, history)
     if starts is None:
         return Forecast(samples=samples)
     starts = Span(*(max(line.not_before, at) for at in _levels(starts)))
-    ends = None if mine is None else _added(starts, mine)
+    ends = None if mine is None else _add(starts, mine)
     return Forecast(starts=starts, ends=ends, samples=samples)
 
 
 def later(one: Forecast, other: Forecast) -> Forecast:
-    """For a task that stands in two lines at once, and is taken when it has come through both."""
+    """Return the later of two forecasts, for a task that stands in two lines and must come through
+    both.
+    """
     if one.starts is None or other.starts is None:
         return Forecast(samples=one.samples)
     starts = _later(one.starts, other.starts)
@@ -76,14 +78,14 @@ def later(one: Forecast, other: Forecast) -> Forecast:
     return Forecast(starts=starts, ends=ends, samples=one.samples)
 
 
-def of_running(runs: Runs, history: Durations) -> Forecast:
-    """For one that runs; seconds from now."""
-    ends = _left(runs, history) or _guessed_left(runs, history)
+def forecast_running(runs: Runs, history: Durations) -> Forecast:
+    """Forecast the end of a running task, in seconds from now."""
+    ends = _estimate_remaining(runs, history) or _guess_remaining(runs, history)
     return Forecast(ends=ends, samples=len(history.get(runs.kind, ())))
 
 
 def nth_start(free: Sequence[float], durations: Sequence[float], more: int, each: float) -> float:
-    """When a task starts that stands behind these, and behind `more` that take `each`.
+    """Return when a task starts that stands behind these, and behind `more` that take `each`.
 
     `free` is when each slot is free.
     """
@@ -100,8 +102,8 @@ def nth_start(free: Sequence[float], durations: Sequence[float], more: int, each
         middle = (low + high) / 2
         if not low < middle < high:
             break
-        begun = sum(math.floor((middle - at) / each) + 1 for at in slots if at <= middle)
-        low, high = (low, middle) if begun > more else (middle, high)
+        starts = sum(math.floor((middle - at) / each) + 1 for at in slots if at <= middle)
+        low, high = (low, middle) if starts > more else (middle, high)
     return high
 
 
@@ -109,23 +111,25 @@ def quartiles(durations: Sequence[float]) -> Span | None:
     """Between what half of them lie, and the median; None of nothing."""
     if not durations:
         return None
-    ordered = sorted(durations)
-    return Span(*(_quantile(ordered, part) for part in (0.25, 0.5, 0.75)))
+    ascending = sorted(durations)
+    return Span(*(_quantile(ascending, part) for part in (0.25, 0.5, 0.75)))
 
 
-def _quantile(ordered: Sequence[float], part: float) -> float:
-    place = part * (len(ordered) - 1)
+def _quantile(durations: Sequence[float], part: float) -> float:
+    place = part * (len(durations) - 1)
     below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    above = min(below + 1, len(durations) - 1)
+    return durations[below] + (durations[above] - durations[below]) * (place - below)
 
 
 def _typical(kind: str, history: Durations) -> Span | None:
-    """Of its kind, or of all if there were none; None if they are too few."""
-    return quartiles(_known(kind, history))
+    """Return the typical duration of its kind, or of all if there were none; None if they are too
+    few.
+    """
+    return quartiles(_durations_of_kind(kind, history))
 
 
-def _known(kind: str, history: Durations) -> Sequence[float]:
+def _durations_of_kind(kind: str, history: Durations) -> Sequence[float]:
     own = history.get(kind, ())
     if not own:
         return _of_all(history)
@@ -137,34 +141,36 @@ def _of_all(history: Durations) -> Sequence[float]:
     return found if len(found) >= _ENOUGH_OTHERS else ()
 
 
-def _guessed(few: Sequence[float]) -> Span | None:
-    """From a few of its kind; None from none."""
+def _guess(few: Sequence[float]) -> Span | None:
+    """Guess a duration from a few of its kind; None from none."""
     if not few:
         return None
     return Span(min(few) / _WIDE, _quantile(sorted(few), 0.5), max(few) * _WIDE)
 
 
-def _left(runs: Runs, history: Durations) -> Span | None:
-    """How long a running task still takes, if enough is known of its like."""
-    if runs.told is not None:
-        return Span(*(runs.told * part for part in _TOLD))
-    known = _known(runs.kind, history)
+def _estimate_remaining(runs: Runs, history: Durations) -> Span | None:
+    """Estimate how long a running task still takes, if enough is known of its kind."""
+    if runs.reported is not None:
+        return Span(*(runs.reported * part for part in _SPREAD_OF_REPORTED))
+    known = _durations_of_kind(runs.kind, history)
     longer = [duration - runs.ran for duration in known if duration > runs.ran]
     if longer or not known:
         return quartiles(longer)
     return Span(0.0, runs.ran / 2, runs.ran)  # longer than any before: as long again at most
 
 
-def _guessed_left(runs: Runs, history: Durations) -> Span | None:
-    """The same from a few of its kind; None if it has run for longer than these."""
-    whole = _guessed(history.get(runs.kind, ()))
+def _guess_remaining(runs: Runs, history: Durations) -> Span | None:
+    """Guess how long it still takes from a few of its kind; None if it has run for longer than
+    these.
+    """
+    whole = _guess(history.get(runs.kind, ()))
     if whole is None or whole.likely <= runs.ran:
         return None
     return Span(*(max(0.0, level - runs.ran) for level in _levels(whole)))
 
 
 def _starts(line: Line, history: Durations) -> Span | None:
-    running = [_left(each, history) for each in line.running]
+    running = [_estimate_remaining(each, history) for each in line.running]
     ahead = [_typical(kind, history) for kind in line.ahead]
     rest = quartiles(_of_all(history))
     crowded = len(line.running) + len(line.ahead) + line.more >= line.slots
@@ -185,7 +191,7 @@ def _levels(span: Span) -> tuple[float, float, float]:
     return span.low, span.likely, span.high
 
 
-def _added(one: Span, other: Span) -> Span:
+def _add(one: Span, other: Span) -> Span:
     return Span(*(a + b for a, b in zip(_levels(one), _levels(other), strict=True)))
 
 

@@ -21,7 +21,7 @@ _LONGEST = 40
 
 
 def kind_of(name: str | None, command: Sequence[str] | None) -> str:
-    """A task's name, else what its command runs, else nothing."""
+    """Return a task's name, else what its command runs, else nothing."""
     if name or not command:
         return name or ""
     program = _last(command[0])

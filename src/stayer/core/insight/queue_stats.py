@@ -48,8 +48,8 @@ COUNTED = ("submitted", "complete", "failed", "cancelled", "ran", "waited")
 
 
 def level(step: float, back: float) -> int:
-    """The length of the stretches that make up a chart of this step which goes so far back: the
-    longest that fit into a step, and are kept for so long; else the finest that are.
+    """Return the length of the stretches that make up a chart of this step which goes so far back:
+    the longest that fit into a step, and are kept for so long; else the finest that are.
     """
     kept = [length for length, age in KEPT.items() if back <= age] or [max(KEPT)]
     return max((length for length in kept if length <= step), default=min(kept))
@@ -61,21 +61,21 @@ def together(points: Iterable[Figures], step: float) -> list[Figures]:
     for point in points:
         at = math.floor(point.at / step) * step
         known = found.get((at, point.queue))
-        found[at, point.queue] = _moved(point, at) if known is None else _joined(known, point)
+        found[at, point.queue] = _at_time(point, at) if known is None else _join(known, point)
     return [found[key] for key in sorted(found)]
 
 
 def total(points: Iterable[Figures]) -> list[Figures]:
-    """Of several queues together: the age is that of the oldest; what nobody knows adds nothing."""
+    """Add up several queues: the age is that of the oldest; what nobody knows adds nothing."""
     found: dict[float, Figures] = {}
     for point in points:
         known = found.get(point.at)
         whole = replace(point, queue="")
-        found[point.at] = whole if known is None else _added(known, whole)
+        found[point.at] = whole if known is None else _add(known, whole)
     return [found[at] for at in sorted(found)]
 
 
-def _added(one: Figures, other: Figures) -> Figures:
+def _add(one: Figures, other: Figures) -> Figures:
     sums: dict[str, Any] = {}
     for name in (*MEASURED, *COUNTED):
         known = [value for value in (getattr(one, name), getattr(other, name)) if value is not None]
@@ -83,12 +83,12 @@ def _added(one: Figures, other: Figures) -> Figures:
     return replace(one, **sums)
 
 
-def _moved(point: Figures, at: float) -> Figures:
+def _at_time(point: Figures, at: float) -> Figures:
     values = {name: getattr(point, name) for name in (*MEASURED, *COUNTED)}
     return Figures(at=at, queue=point.queue, **values)
 
 
-def _joined(one: Figures, other: Figures) -> Figures:
+def _join(one: Figures, other: Figures) -> Figures:
     values: dict[str, Any] = {
         name: max(
             (each for each in (getattr(one, name), getattr(other, name)) if each is not None),
@@ -101,7 +101,7 @@ def _joined(one: Figures, other: Figures) -> Figures:
 
 
 def record(figures: Figures) -> dict[str, JSON]:
-    """As JSON: null for the queue is all of them together."""
+    """Return it as JSON: null for the queue is all of them together."""
     values: dict[str, JSON] = {
         name: getattr(figures, name) for name in ("queue", *MEASURED, *COUNTED)
     }

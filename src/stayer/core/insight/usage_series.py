@@ -11,7 +11,7 @@ _FINEST = 5
 
 
 def slot(ran: float) -> tuple[int, int]:
-    """The slot of a point, named by the second at which it begins, and the grid's width."""
+    """Return the slot of a point, named by the second at which it begins, and the grid's width."""
     width = _FINEST
     while ran >= width * POINTS:
         width *= 2
@@ -19,5 +19,5 @@ def slot(ran: float) -> tuple[int, int]:
 
 
 def begins_wider_grid(start: int, width: int) -> bool:
-    """The first slot on a grid of this width: points that are not on it can go."""
+    """Return the first slot on a grid of this width: points that are not on it can go."""
     return width > _FINEST and start == width * POINTS // 2

@@ -31,7 +31,7 @@ class Judge:
         self._seen: dict[str, tuple[int, float, int]] = {}
 
     def observe(self, moment: float, suspects: Iterable[Suspect]) -> dict[str, int]:
-        """What a beat at this moment told; the answer is whom to bury, with the number seen."""
+        """Note what a beat at this moment told; return whom to bury, with the number seen."""
         if self._last is not None and moment - self._last > _GAP * self.interval:
             self._seen = {}
         self._last = moment

@@ -64,7 +64,7 @@ class Rules(Struct, frozen=True, kw_only=True):
 
 
 def read_hook(name: str, table: Mapping[str, object]) -> Hook:
-    """What `[hooks.NAME]` says, or BadInput that says what to mend."""
+    """Read what `[hooks.NAME]` says, or raise BadInput that says what to fix."""
     if notices.is_url(name) or notices.parse(name) != f"{notices.ENDED}:{name}":
         raise BadInput(f"{name!r} is no name for a hook: write for example [hooks.mail]")
     found = {field: _read(field, value, _HOOK) for field, value in table.items()}
@@ -80,7 +80,7 @@ def read_hook(name: str, table: Mapping[str, object]) -> Hook:
 
 
 def read_rules(table: Mapping[str, object]) -> Rules:
-    """What `[notices]` says, or BadInput."""
+    """Read what `[notices]` says, or raise BadInput."""
     found = {field: _read(field, value, _RULES) for field, value in table.items()}
     found["secrets"] = found.pop("secret", ())
     return Rules(**found)
@@ -181,7 +181,7 @@ HOOK_FIELDS, RULE_FIELDS = tuple(_HOOK), tuple(_RULES)
 
 
 def key(secret: str) -> bytes:
-    """The bytes that a secret stands for; BadInput if it is none, without showing it."""
+    """Return the bytes that a secret stands for; BadInput if it is none, without showing it."""
     try:
         found = base64.b64decode(secret.removeprefix(SECRET), validate=True)
     except (binascii.Error, ValueError):
@@ -192,13 +192,15 @@ def key(secret: str) -> bytes:
 
 
 def parse_secrets(text: str) -> tuple[str, ...]:
-    """The secrets in a file, one a line, the newest first; lines that begin with # say nothing."""
+    """Read the secrets in a file, one a line, the newest first; lines that begin with # say
+    nothing.
+    """
     lines = (line.strip() for line in text.splitlines())
     return _secrets([line for line in lines if line and not line.startswith("#")] or [""])
 
 
 def is_named(hosts: Sequence[str], host: str, addresses: Sequence[str]) -> bool:
-    """Whether a list of hosts has this one: by its name, or by every address that it has."""
+    """Return whether a list of hosts has this one: by its name, or by every address that it has."""
     plain = host.lower().rstrip(".")
     if any(fnmatchcase(plain, pattern) for pattern in hosts):
         return True
@@ -228,8 +230,8 @@ _NOT_PUBLIC = tuple(
 
 
 def is_public(address: str) -> bool:
-    """Whether it is an address of the whole Internet, and not of this machine or network, also if
-    it stands for such a one in another guise.
+    """Return whether it is an address of the whole Internet, and not of this machine or network,
+    also if it stands for such a one in another guise.
     """
     found = ipaddress.ip_address(address)
     if isinstance(found, ipaddress.IPv6Address):

@@ -18,7 +18,7 @@ from msgspec import Struct
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.fields import MOST
-from stayer.core.limits import HOOK, check_count, check_length, shown
+from stayer.core.limits import HOOK, check_count, check_length, quote
 from stayer.core.model import FINISHED, JSON, QUEUED, State, Task
 from stayer.core.units import rfc3339
 
@@ -87,7 +87,7 @@ class Notice(Struct, frozen=True, kw_only=True):
     """The task as it was then, in the words of every door."""
 
     def age(self, now: float) -> float:
-        """For how many seconds it has been tried to deliver it."""
+        """Return for how many seconds delivery has been tried."""
         return now - (self.at if self.since is None else self.since)
 
 
@@ -111,18 +111,18 @@ class Delivery(Struct, frozen=True):
 
     @property
     def state(self) -> NoticeState:
-        """Where it leads."""
+        """The state that it leads to."""
         if self.delivered:
             return "delivered"
         return "failed" if self.after is None else "pending"
 
 
 def parse(written: str) -> str:
-    """A hook as the stores keep it, with its words in front; BadInput says what to mend."""
+    """Read a hook as the stores keep it, with its words in front; BadInput says what to fix."""
     if isinstance(written, str):
         check_length("notify", written, HOOK)
     if not isinstance(written, str) or not written.strip():
-        raise BadInput(f"notify {shown(written)}: say whom to tell: {_EXAMPLE}")
+        raise BadInput(f"notify {quote(written)}: say whom to tell: {_EXAMPLE}")
     hook = written.strip()
     found = _HOOK.fullmatch(hook)
     words, target = (found[1], found[2].strip()) if found else (ENDED, hook)
@@ -138,7 +138,7 @@ def parse(written: str) -> str:
 def parse_all(written: Sequence[str]) -> tuple[str, ...]:
     """Hooks as the stores keep them, each once."""
     if isinstance(written, str) or not isinstance(written, Sequence):
-        raise BadInput(f"notify {shown(written)}: give a list, such as [{shown(written)}]")
+        raise BadInput(f"notify {quote(written)}: give a list, such as [{quote(written)}]")
     check_count("notify", written, MOST["notify"].items)
     return tuple(dict.fromkeys(map(parse, written)))
 
@@ -168,18 +168,18 @@ def _check_target(written: str, target: str) -> None:
 
 
 def is_url(target: str) -> bool:
-    """Whether it says where to go, and not just who."""
+    """Return whether it says where to go, and not just who."""
     return "://" in target
 
 
 def hook_name(target: str) -> str:
-    """The name of the hook; nothing if it is a URL."""
+    """Return the name of the hook; nothing if it is a URL."""
     return "" if is_url(target) else target
 
 
 def meaning(before: State, to: State, ending: str | None) -> tuple[str, ...]:
-    """What a change of a task's state means to those who want to hear, the word that names the
-    event first; nothing, to most.
+    """Return what a change of a task's state means to those who want to hear, the word that names
+    the event first; nothing, to most.
     """
     if to == before:
         return ()
@@ -192,7 +192,7 @@ def meaning(before: State, to: State, ending: str | None) -> tuple[str, ...]:
     return ()
 
 
-def told(hooks: Iterable[str], happened: Sequence[str]) -> list[str]:
+def list_targets(hooks: Iterable[str], happened: Sequence[str]) -> list[str]:
     """Whom these hooks want told of what happened, each once."""
     targets: dict[str, None] = {}
     for hook in hooks:
@@ -203,14 +203,16 @@ def told(hooks: Iterable[str], happened: Sequence[str]) -> list[str]:
 
 
 def notice_id(task: str, at: float, number: int, target: str) -> str:
-    """The id of what is to be told of an event of this number; no other can come to have it."""
+    """Return the id of what is to be told of an event of this number; no other can
+    come to have it.
+    """
     text = f"{task}\n{at:.17g}\n{number}\n{target}"
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:24]
 
 
-def bounded(task: Task, also: Sequence[str] = ()) -> dict[str, JSON]:
-    """The task's record as a notice has it: without its variables and hooks, which may be secret,
-    and without what is long; `left_out` names that, and what is not known anymore.
+def notice_record_of(task: Task, also: Sequence[str] = ()) -> dict[str, JSON]:
+    """Return the task's record as a notice has it: without its variables and hooks, which may be
+    secret, and without what is long; `left_out` names that, and what is not known anymore.
     """
     shown = codec.record(task)
     del shown["env"], shown["notify"], shown["orders"]
@@ -228,7 +230,7 @@ def bounded(task: Task, also: Sequence[str] = ()) -> dict[str, JSON]:
 
 
 def notice_record(notice: Notice) -> dict[str, JSON]:
-    """A notice as JSON shows it."""
+    """Return a notice as JSON shows it."""
     return {
         "id": notice.id,
         "task": notice.task,
@@ -245,7 +247,7 @@ def notice_record(notice: Notice) -> dict[str, JSON]:
 
 
 def payload(notice: Notice) -> dict[str, JSON]:
-    """What a receiver is told."""
+    """Make what a receiver is sent."""
     return {
         "type": f"task.{notice.event}",
         "timestamp": rfc3339(notice.at),
@@ -255,15 +257,15 @@ def payload(notice: Notice) -> dict[str, JSON]:
 
 
 def sentence(notice: Notice) -> str:
-    """The same in a line for people."""
+    """Say what happened in a line for people."""
     shown = notice.record
     what = shown.get("name") or " ".join(map(str, _list(shown.get("command"))))
-    said = f"{notice.task} ({what[:80]})" if isinstance(what, str) and what else notice.task
-    said += " is being retried" if notice.event == "retrying" else f" {notice.event}"
+    text = f"{notice.task} ({what[:80]})" if isinstance(what, str) and what else notice.task
+    text += " is being retried" if notice.event == "retrying" else f" {notice.event}"
     error = shown.get("error")
     if notice.event in ("failed", "retrying") and isinstance(error, dict):
-        said += f": {error.get('type')}: {str(error.get('message', ''))[:200]}".rstrip(": ")
-    return f"{said} [queue {notice.queue}, attempt {notice.attempt}]"
+        text += f": {error.get('type')}: {str(error.get('message', ''))[:200]}".rstrip(": ")
+    return f"{text} [queue {notice.queue}, attempt {notice.attempt}]"
 
 
 def _list(value: JSON) -> list[JSON]:

@@ -27,7 +27,7 @@ class Near(Struct, frozen=True):
 
 
 def near(task: Task, upstream: Task | None) -> Near | None:
-    """Where the task is to run, now that it waits for nothing else; None: anywhere."""
+    """Return where the task is to run, now that it waits for nothing else; None: anywhere."""
     if upstream is None or upstream.node is None:
         return None
     wait = WAIT if task.policy.near_wait is None else task.policy.near_wait
@@ -35,12 +35,12 @@ def near(task: Task, upstream: Task | None) -> Near | None:
 
 
 def near_lane(node: str | None, lane: str) -> str:
-    """The lane of tasks that a node has for itself, while it has."""
+    """Return the lane of tasks that a node has for itself, while it has."""
     return lane if node is None else f"near {len(node.encode())} {node} {lane}"
 
 
 def parts_of_lane(name: str) -> tuple[str | None, str]:
-    """The node that has it for itself, or None, and the lane apart from that."""
+    """Return the node that has it for itself, or None, and the lane apart from that."""
     form, _, rest = name.partition(" ")
     if form != "near":
         return None, name
@@ -50,6 +50,8 @@ def parts_of_lane(name: str) -> tuple[str | None, str]:
 
 
 def open_to(node: str | None, lanes: Iterable[str]) -> list[tuple[str, str]]:
-    """Those that a worker on this node (None: on any) may take from, with what they are apart."""
+    """Select the lanes that a worker on this node (None: on any) may take from, with what they are
+    apart.
+    """
     split = ((name, *parts_of_lane(name)) for name in lanes)
     return [(name, lane) for name, mine, lane in split if mine is None or node in (None, mine)]

@@ -27,13 +27,13 @@ class Share(Struct, frozen=True):
     at: float = 0.0
 
     def at_moment(self, now: float) -> Share:
-        """What is left of it."""
+        """Return what is left of the usage at a moment."""
         age = max(0.0, now - self.at)
         left = 0.5 ** (age / HALF_LIFE) if age < FORGOTTEN else 0.0
         return Share(self.used * left, self.runs * left, now)
 
     def after_run(self, ran: float, now: float) -> Share:
-        """With one more run, that ends now."""
+        """Return the usage with one more run, which ends now."""
         left = self.at_moment(now)
         return Share(left.used + max(0.0, ran), left.runs + 1, now)
 
@@ -44,7 +44,7 @@ class Turns:
     def __init__(
         self, shares: Mapping[str, Share], running: Iterable[tuple[str, float]], now: float
     ) -> None:
-        """`running` has the share of every running task, and since when it runs."""
+        """Begin with `running`: the share of every running task, and since when it runs."""
         known = {name: share.at_moment(now) for name, share in shares.items()}
         runs = sum(share.runs for share in known.values())
         used = sum(share.used for share in known.values())
@@ -53,12 +53,12 @@ class Turns:
         for name, since in running:
             self._add(name, now - since)
 
-    def used(self, share: str) -> int:
-        """In milliseconds: the less, the earlier it is its turn."""
+    def usage_ms(self, share: str) -> int:
+        """Return a share's usage in milliseconds: the less, the earlier it is its turn."""
         return math.floor(self._used.get(share, 0.0) * 1000 + 0.5)
 
     def take(self, share: str) -> None:
-        """One more of its tasks runs."""
+        """Count one more running task of a share."""
         self._add(share, 0.0)
 
     def _add(self, share: str, ran: float) -> None:

@@ -12,14 +12,14 @@ TRACE = ("TRACEPARENT", "TRACESTATE")
 
 
 def lane_of(task: Task) -> str:
-    """`command PROGRAM`, `name NAME`, or nothing for what needs neither."""
+    """Name a task's lane: `command PROGRAM`, `name NAME`, or nothing for what needs neither."""
     if task.command:
         return f"command {task.command[0]}"
     return "" if task.name is None else f"name {task.name}"
 
 
-def handled(lane: str, handles: Handles) -> bool:
-    """Whether who can run these takes tasks from this lane."""
+def handles_lane(lane: str, handles: Handles) -> bool:
+    """Return whether who can run these takes tasks from this lane."""
     if handles is EVERYTHING:
         return True
     form, _, word = lane.partition(" ")
@@ -33,13 +33,15 @@ def handled(lane: str, handles: Handles) -> bool:
 
 
 def takes(task: Task, handles: Handles) -> bool:
-    """Whether who can run these runs this task."""
-    return handled(lane_of(task), handles) and not refused_variables(task, handles.variables)
+    """Return whether who can run these runs this task."""
+    return handles_lane(lane_of(task), handles) and not find_refused_variables(
+        task, handles.variables
+    )
 
 
-def refused_variables(task: Task, allowed: Sequence[str]) -> list[str]:
-    """The variables that the task brings along and that these patterns don't allow. The context of
-    a trace is always welcome: nothing runs by it.
+def find_refused_variables(task: Task, allowed: Sequence[str]) -> list[str]:
+    """Return the variables that the task brings along and that these patterns don't allow. The
+    context of a trace is always welcome: nothing runs by it.
     """
     return [
         name

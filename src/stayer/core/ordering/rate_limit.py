@@ -10,7 +10,7 @@ import re
 from msgspec import Struct
 
 from stayer.core.errors import BadInput
-from stayer.core.limits import UNIT, shown
+from stayer.core.limits import UNIT, quote
 from stayer.core.model import Rate
 from stayer.core.units import DAY, HOUR, MINUTE, duration
 
@@ -27,20 +27,20 @@ class Bucket(Struct, frozen=True):
     at: float | None
 
     def level(self, now: float) -> float:
-        """How many tasks could begin at once. A clock that was set back takes nothing away; if that
-        was by more than the rate's time, nobody waits for it to be that late again.
+        """Return how many tasks could begin at once. A clock that was set back takes nothing away;
+        if that was by more than the rate's time, nobody waits for it to be that late again.
         """
         if self.at is None or self.at - now > self.rate.per:
             return float(self.rate.count)
-        grown = max(0.0, now - self.at) * self.rate.count / self.rate.per
-        return min(float(self.rate.count), self.tokens + grown)
+        refill = max(0.0, now - self.at) * self.rate.count / self.rate.per
+        return min(float(self.rate.count), self.tokens + refill)
 
     def room(self, now: float) -> int:
-        """The same as a whole number."""
+        """Return how many tasks could begin at once, as a whole number."""
         return int(self.level(now) + _ALMOST)
 
     def next(self, now: float) -> float | None:
-        """When the next task may begin; None if one may now."""
+        """Return when the next task may begin; None if one may now."""
         level = self.level(now)
         if level + _ALMOST >= 1:
             return None
@@ -48,12 +48,12 @@ class Bucket(Struct, frozen=True):
 
 
 def parse(written: str) -> Rate:
-    """A rate as people write it: `100/1h`, `5/min`."""
+    """Read a rate as people write it: `100/1h`, `5/min`."""
     is_short = isinstance(written, str) and len(written) <= UNIT
     found = _WRITTEN.fullmatch(written.strip()) if is_short else None
     if found is None:
         raise BadInput(
-            f"rate {shown(written)}: write how many in which time, such as 100/1h or 5/10s"
+            f"rate {quote(written)}: write how many in which time, such as 100/1h or 5/10s"
         )
     text = found[2] if found[2][0].isdigit() else f"1{found[2]}"
     try:
@@ -69,13 +69,13 @@ def check(rate: Rate) -> None:
     """BadInput if it can't be."""
     if not 1 <= rate.count < 2**31 or not 0.001 <= rate.per <= 366 * 86400.0:
         raise BadInput(
-            f"rate {shown(rate.count)}/{rate.per:g}s: give at least 1, in a time of a millisecond "
+            f"rate {quote(rate.count)}/{rate.per:g}s: give at least 1, in a time of a millisecond "
             "to a year; to let nothing begin, pause the queue"
         )
 
 
-def written(rate: Rate) -> str:
-    """As people write it, and `parse` reads it."""
+def format_rate(rate: Rate) -> str:
+    """Write a rate as people do, and as `parse` reads it."""
     for name, unit in (("d", DAY), ("h", HOUR), ("m", MINUTE)):
         if rate.per >= unit and rate.per % unit == 0:
             return f"{rate.count}/{rate.per / unit:.0f}{name}"

@@ -54,8 +54,8 @@ class Plan(Struct, frozen=True):
 
 
 def plan(schedule: Schedule, now: float, late: float = LATE) -> Plan:
-    """The ticks that are due, by the schedule's policy for those that were missed: `late` seconds
-    old, or more.
+    """Return the ticks that are due, by the schedule's policy for those that were missed: `late`
+    seconds old, or more.
 
     Only where tasks may stand in line can several be made up for: else it is the newest.
     """
@@ -70,28 +70,32 @@ def plan(schedule: Schedule, now: float, late: float = LATE) -> Plan:
 
 
 def next_tick(schedule: Schedule, after: float) -> float | None:
-    """The first tick after a moment."""
+    """Return the first tick after a moment."""
     return next(_ticks(schedule.cron, schedule.zone, after), None)
 
 
-def following(schedule: Schedule, after: float, number: int) -> list[float]:
-    """The next so many."""
+def next_ticks(schedule: Schedule, after: float, number: int) -> list[float]:
+    """Return the next so many ticks."""
     return list(islice(_ticks(schedule.cron, schedule.zone, after), number))
 
 
 def starts_at(schedule: Schedule, tick: float) -> float:
-    """When the task of a tick is due: spread over the jitter, always the same for the same tick."""
+    """Return when the task of a tick is due: spread over the jitter, always the same for the same
+    tick.
+    """
     chance = zlib.crc32(f"{schedule.name} {tick}".encode()) / 2**32
     return tick + schedule.jitter * chance
 
 
 def task_id(name: str, tick: float) -> str:
-    """The id of a tick's task: the same whoever fires it."""
+    """Return the id of a tick's task: the same whoever fires it."""
     return f"{name}@{datetime.fromtimestamp(tick, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def task_of(schedule: Schedule, tick: float) -> NewTask:
-    """The task of a tick. It expires so long after it was due, however late it is submitted."""
+    """Make the task of a tick. It expires so long after it was due, however late it is
+    submitted.
+    """
     due = starts_at(schedule, tick)
     expire = schedule.task.expire
     return replace(
@@ -112,13 +116,13 @@ def check(expression: str, zone: str) -> None:
 
 
 def _all_due(schedule: Schedule, after: float, now: float) -> list[float]:
-    """The first ones of all that are due; the rest at the next look."""
+    """Return the first ones of all that are due; the rest at the next look."""
     ticks = _ticks(schedule.cron, schedule.zone, after)
     return list(takewhile(lambda tick: tick <= now, islice(ticks, MOST)))
 
 
 def _newest(schedule: Schedule, after: float, now: float) -> list[float]:
-    """The last one that is due, found without going through years of them."""
+    """Return the last one that is due, found without going through years of them."""
     for back in _BACK:
         since = max(after, now - back)
         ticks = _ticks(schedule.cron, schedule.zone, since)
@@ -136,7 +140,7 @@ def _ticks(expression: str, zone: str, after: float) -> Iterator[float]:
         if len(fields) != 5:
             raise CronSimError("wrong number of fields")
         passing = any(field.startswith("*") for field in fields[:2])
-        times = _passing if passing else _on_calendar
+        times = _ticks_by_interval if passing else _on_calendar
         yield from times(written, place, after)
     except CronSimError as error:
         raise BadInput(
@@ -155,7 +159,7 @@ def _on_calendar(expression: str, place: ZoneInfo, after: float) -> Iterator[flo
             yield tick
 
 
-def _passing(expression: str, place: ZoneInfo, after: float) -> Iterator[float]:
+def _ticks_by_interval(expression: str, place: ZoneInfo, after: float) -> Iterator[float]:
     """Ticks by time that passes: with the clock as it stands, until it is set."""
     begin: float | None = after
     while begin is not None:
@@ -178,7 +182,7 @@ def _offset(moment: float, place: ZoneInfo) -> timedelta:
 
 
 def _change(before: float, behind: float, place: ZoneInfo) -> float:
-    """The first moment between two at which the clock is another: a whole second."""
+    """Return the first moment between two at which the clock is another: a whole second."""
     offset, low, high = _offset(before, place), int(before), int(behind)
     later = low
     while _offset(later, place) == offset:  # a day at a time: it may change back

@@ -61,16 +61,16 @@ class Firing(Struct, frozen=True, kw_only=True):
     waiting: bool = False
 
 
-def overtaken(name: str) -> str:
-    """What to say to whoever changes a schedule that has been changed since they looked."""
+def explain_conflict(name: str) -> str:
+    """Say that the schedule was changed since whoever changes it looked."""
     return f"schedule {name} has been changed or removed meanwhile: look at it and try again"
 
 
 _decode = msgspec.json.Decoder(NewTask).decode
 
 
-def packed_task(task: NewTask) -> str:
-    """What a schedule submits, as JSON. Raises BadInput for parameters that can't be kept."""
+def pack_task(task: NewTask) -> str:
+    """Write what a schedule submits as JSON. Raises BadInput for parameters that can't be kept."""
     parameters = task.parameters
     codec.pack(parameters, "parameters", codec.PARAMETERS_LIMIT)  # says what is wrong with it
     kept: Any = {"json": parameters}
@@ -79,8 +79,8 @@ def packed_task(task: NewTask) -> str:
     return msgspec.json.encode(replace(task, parameters=kept)).decode()
 
 
-def unpacked_task(text: str | bytes) -> NewTask:
-    """The way back."""
+def unpack_task(text: str | bytes) -> NewTask:
+    """Read what `pack_task` wrote."""
     task = _decode(text)
     kept: Any = task.parameters
     value = base64.b64decode(kept["base64"]) if "base64" in kept else kept["json"]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from stayer.core import codec, units
 from stayer.core.errors import BadInput
-from stayer.core.limits import SCHEDULE, check_length, shown
+from stayer.core.limits import SCHEDULE, check_length, quote
 from stayer.core.model import JSON, NewTask
 from stayer.core.schedules import cron
 from stayer.core.schedules.model import CATCH_UPS, OVERLAPS, CatchUp, Overlap, Schedule
@@ -44,8 +44,10 @@ class WrittenSchedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     origin: str | None = None
 
 
-def checked(schedule: Schedule, now: float) -> Schedule:
-    """The same, fit to be put into a store, due at its first tick from now on; or BadInput."""
+def check_schedule(schedule: Schedule, now: float) -> Schedule:
+    """Return the schedule fit to be put into a store, due at its first tick from now on, or raise
+    BadInput.
+    """
     name = schedule.name
     checks.new_task(queue=schedule.task.queue, name=name)  # checks the words
     check_id("name", name)  # the ids of its tasks begin with it
@@ -53,9 +55,9 @@ def checked(schedule: Schedule, now: float) -> Schedule:
     if schedule.origin is not None:
         check_length("origin", schedule.origin, SCHEDULE["origin"].characters)
     if schedule.overlap not in OVERLAPS:
-        raise BadInput(f"overlap {shown(schedule.overlap)} is none of {', '.join(OVERLAPS)}")
+        raise BadInput(f"overlap {quote(schedule.overlap)} is none of {', '.join(OVERLAPS)}")
     if schedule.catch_up not in CATCH_UPS:
-        raise BadInput(f"catch_up {shown(schedule.catch_up)} is none of {', '.join(CATCH_UPS)}")
+        raise BadInput(f"catch_up {quote(schedule.catch_up)} is none of {', '.join(CATCH_UPS)}")
     if not (math.isfinite(schedule.jitter) and 0 <= schedule.jitter <= CENTURY):
         raise BadInput(f"jitter {schedule.jitter!r}: give seconds from 0 on")
     cron.check(schedule.cron, schedule.zone)
@@ -63,15 +65,15 @@ def checked(schedule: Schedule, now: float) -> Schedule:
 
 
 def task_for(fields: Mapping[str, Any]) -> NewTask:
-    """What the ticks submit, of the fields of a submission."""
+    """Make what the ticks submit from the fields of a submission."""
     for name in NOT_FOR_TASKS:
         if fields.get(name) not in (None, (), [], "cancel"):
             raise BadInput(f"{name} is for one task, a schedule submits many: leave it out")
-    return repeated(checks.new_task(**fields))
+    return without_id(checks.new_task(**fields))
 
 
-def repeated(task: NewTask) -> NewTask:
-    """The same without an id: each tick has its own."""
+def without_id(task: NewTask) -> NewTask:
+    """Return the task without an id: each tick has its own."""
     return replace(task, id="", generated=False)
 
 
@@ -81,17 +83,17 @@ def parse(
     defaults: Mapping[str, Any],
     folder: str | None = None,
 ) -> Schedule:
-    """A schedule that somebody wrote in JSON or TOML; `defaults` are for its task, `folder` is
+    """Read a schedule that somebody wrote in JSON or TOML; `defaults` are for its task, `folder` is
     where a command runs that says nothing else, and what its cwd is relative to.
     """
     try:
         if isinstance(written, bytes):
-            said = msgspec.json.decode(written, type=WrittenSchedule)
+            given_fields = msgspec.json.decode(written, type=WrittenSchedule)
         else:
-            said = msgspec.convert(written, WrittenSchedule)
-        task = codec.encode(said.task)
+            given_fields = msgspec.convert(written, WrittenSchedule)
+        task = codec.encode(given_fields.task)
     except msgspec.ValidationError as error:
-        raise BadInput(f"{what}: {_explained(error)}") from None
+        raise BadInput(f"{what}: {_explain(error)}") from None
     except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"{what}: {error}") from None
     fields = parse_submission(task, f"{what}: task")
@@ -99,42 +101,42 @@ def parse(
         fields["cwd"] = os.path.normpath(os.path.join(folder, fields.get("cwd", "")))
     try:
         schedule = Schedule(
-            name=said.name,
-            cron=said.cron,
-            zone=said.zone,
-            overlap=said.overlap,
-            catch_up=said.catch_up,
-            jitter=units.duration(said.jitter),
-            paused=said.paused,
-            origin=said.origin,
+            name=given_fields.name,
+            cron=given_fields.cron,
+            zone=given_fields.zone,
+            overlap=given_fields.overlap,
+            catch_up=given_fields.catch_up,
+            jitter=units.duration(given_fields.jitter),
+            paused=given_fields.paused,
+            origin=given_fields.origin,
             task=task_for({**defaults, **fields}),
         )
-        checked(schedule, 0.0)
+        check_schedule(schedule, 0.0)
     except BadInput as error:
         error.args = (f"{what}: {error}",)
         raise
     return schedule
 
 
-def _explained(error: msgspec.ValidationError) -> str:
+def _explain(error: msgspec.ValidationError) -> str:
     problem, field = decode_errors.split(str(error))
-    said = f"{problem[:1].lower()}{problem[1:]}"
-    if "unknown field" in said:
-        return f"{said}: there are {', '.join(WrittenSchedule.__struct_fields__)}"
-    return f"{field}: {said}" if field else said
+    text = f"{problem[:1].lower()}{problem[1:]}"
+    if "unknown field" in text:
+        return f"{text}: there are {', '.join(WrittenSchedule.__struct_fields__)}"
+    return f"{field}: {text}" if field else text
 
 
-def written(schedule: Schedule) -> dict[str, JSON]:
-    """What asks for this schedule: the way back from `parse`."""
+def schedule_json(schedule: Schedule) -> dict[str, JSON]:
+    """Write a schedule as JSON that `parse` reads."""
     shown = record(schedule)
     return {name: shown[name] for name in WrittenSchedule.__struct_fields__}
 
 
 def record(schedule: Schedule) -> dict[str, JSON]:
-    """A schedule as it is shown."""
+    """Return a schedule as JSON, as it is shown."""
     task = {
         name: value
-        for name, value in checks.written(schedule.task).items()
+        for name, value in checks.submission_json(schedule.task).items()
         if name not in NOT_FOR_TASKS
     }
     times = {

@@ -36,8 +36,8 @@ _HOLE = msgspec.Raw(b"\0")
 _encode = msgspec.json.Encoder().encode
 
 
-def accepted(task: Task) -> bytes:
-    """The record of a fresh task, and that it is fresh."""
+def encode_accepted(task: Task) -> bytes:
+    """Encode the record of a fresh task, and that it is fresh."""
     if _rare(task) != _NOTHING or isinstance(task.parameters, bytes):
         return _encode({**codec.record(task), "fresh": True})
     begin, before_parameters, before_created, before_updated, end = _frame(_common(task))
@@ -59,5 +59,5 @@ def _frame(common: tuple[Any, ...]) -> tuple[bytes, ...]:
 
 @lru_cache(maxsize=16)
 def _at(moment: float) -> bytes:
-    """Those that were accepted together have it in common."""
+    """Format a moment. Those that were accepted together have it in common."""
     return _encode(rfc3339(moment))

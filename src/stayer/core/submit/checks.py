@@ -13,11 +13,11 @@ import msgspec
 from stayer.core import codec, ids, limits, units
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.fields import MOST, SUBMISSION, Kind
-from stayer.core.limits import PROGRAM, WORD, shown
+from stayer.core.limits import PROGRAM, WORD, quote
 from stayer.core.model import JSON, NewTask, Policy, Value
 from stayer.core.notify.notices import parse_all
 from stayer.core.submit.names import check_id, check_word, is_ours
-from stayer.core.submit.policy import checked
+from stayer.core.submit.policy import check_policy
 
 _PRIORITY = 2**31
 _LATEST = 253402300799
@@ -34,41 +34,42 @@ def new_task(
     parameters: Value = None,
     id: str | None = None,
     draw: Callable[[], str] = ids.generate,
-    **asked: Any,
+    **options: Any,
 ) -> NewTask:
-    """A task that is fit to be submitted, or BadInput that says what to mend. `asked` has what
-    `fields.SUBMISSION` names; None means the default. Without an id, one is drawn at random.
+    """Make a task that is fit to be submitted, or raise BadInput that says what to fix. `options`
+    has what `fields.SUBMISSION` names; None means the default. Without an id, one is drawn at
+    random.
     """
     check_word("queue", queue)
     if id is not None:
         check_id("id", id)
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     life: dict[str, Any] = {}
-    for name, value in asked.items():
+    for name, value in options.items():
         check = _CHECKS.get(name)
         if check is not None:
             if value is not None:
-                said[name] = check(name, value)
+                fields[name] = check(name, value)
         elif name in _LIFE:
             life[name] = value
         else:
             raise TypeError(f"no option of a task is called {name!r}")
-    _check_what_runs(said)
-    if not said.keys().isdisjoint(_TIMES):
-        _check_times(said)
-    if not said.keys().isdisjoint(_UNIQUE):
-        _check_unique(said)
-    if (near := life.get("near")) is not None and near not in said.get("after", ()):
+    _check_what_runs(fields)
+    if not fields.keys().isdisjoint(_TIMES):
+        _check_times(fields)
+    if not fields.keys().isdisjoint(_UNIQUE):
+        _check_unique(fields)
+    if (near := life.get("near")) is not None and near not in fields.get("after", ()):
         raise BadInput(
-            f"near {shown(near)}: give the id of a task that it runs after, as in `after`"
+            f"near {quote(near)}: give the id of a task that it runs after, as in `after`"
         )
     new = NewTask(
         id=draw() if id is None else id,
         generated=id is None,
         queue=queue,
         parameters=parameters,
-        policy=checked(**life),
-        **said,
+        policy=check_policy(**life),
+        **fields,
     )
     check_record(new)
     return new
@@ -78,17 +79,17 @@ _TIMES = frozenset(("eta", "delay", "start_before", "expire"))
 _UNIQUE = frozenset(("unique", "unique_while", "unique_for"))
 
 
-def _check_what_runs(said: Mapping[str, Any]) -> None:
-    if "command" in said:
-        if "name" in said:
+def _check_what_runs(fields: Mapping[str, Any]) -> None:
+    if "command" in fields:
+        if "name" in fields:
             raise BadInput("a task has either a name or a command, not both: leave one out")
-    elif "cwd" in said:
+    elif "cwd" in fields:
         raise BadInput("cwd goes with a command: add the command, or leave cwd out")
 
 
-def _check_times(said: Mapping[str, Any]) -> None:
-    """One way to say when: as a moment, or as seconds from the store's now."""
-    eta, delay, start_before, expire = map(said.get, ("eta", "delay", "start_before", "expire"))
+def _check_times(fields: Mapping[str, Any]) -> None:
+    """Refuse two ways to say when: it is a moment, or seconds from the store's now."""
+    eta, delay, start_before, expire = map(fields.get, ("eta", "delay", "start_before", "expire"))
     if eta is not None and delay is not None:
         raise BadInput("give either an eta or a delay, not both")
     if start_before is not None and expire is not None:
@@ -109,10 +110,10 @@ def _check_times(said: Mapping[str, Any]) -> None:
         )
 
 
-def _check_unique(said: Mapping[str, Any]) -> None:
-    if "unique" not in said and ("unique_while" in said or said.get("unique_for")):
+def _check_unique(fields: Mapping[str, Any]) -> None:
+    if "unique" not in fields and ("unique_while" in fields or fields.get("unique_for")):
         raise BadInput("unique_while and unique_for go with unique: say which word is to be unique")
-    if said.get("unique_for") and said.get("unique_while") == "waiting":
+    if fields.get("unique_for") and fields.get("unique_while") == "waiting":
         raise BadInput(
             "unique_for is for the time after its end, but with unique_while = waiting it gives "
             "the word away when it starts: leave one out"
@@ -128,7 +129,7 @@ def check_priority(priority: int) -> None:
     """BadInput if it is none."""
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) >= _PRIORITY:
         raise BadInput(
-            f"priority {shown(priority)}: give a whole number, such as 10 or -5, "
+            f"priority {quote(priority)}: give a whole number, such as 10 or -5, "
             f"between {1 - _PRIORITY} and {_PRIORITY - 1}"
         )
 
@@ -138,15 +139,15 @@ def _priority(name: str, priority: int) -> int:
     return priority
 
 
-def _whole(name: str, number: int) -> int:
+def _check_whole_number(name: str, number: int) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or abs(number) >= _PRIORITY:
-        raise BadInput(f"{name} {shown(number)}: give a whole number")
+        raise BadInput(f"{name} {quote(number)}: give a whole number")
     return number
 
 
 def _number(name: str, number: float) -> float:
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-        raise BadInput(f"{name} {shown(number)}: give a number")
+        raise BadInput(f"{name} {quote(number)}: give a number")
     return number
 
 
@@ -157,14 +158,14 @@ def _as_it_is(name: str, value: Any) -> Any:
 def _choice(name: str, word: str) -> str:
     allowed = get_args(SUBMISSION[name].type)
     if word not in allowed:
-        raise BadInput(f"{name} {shown(word)}: say {' or '.join(allowed)}")
+        raise BadInput(f"{name} {quote(word)}: say {' or '.join(allowed)}")
     return word
 
 
 def _words(name: str, words: Sequence[str]) -> tuple[str, ...]:
     what, one = _ONE.get(name, ("words", name))
     if isinstance(words, str):
-        raise BadInput(f"{name} {shown(words)}: give a list of {what}, such as [{shown(words)}]")
+        raise BadInput(f"{name} {quote(words)}: give a list of {what}, such as [{quote(words)}]")
     limits.check_count(name, words, MOST[name].items)
     for word in words:
         check_word(one, word)
@@ -181,7 +182,7 @@ def _upstreams(name: str, after: Sequence[str]) -> tuple[str, ...]:
 
 def _command(name: str, command: Sequence[str]) -> tuple[str, ...]:
     if isinstance(command, str):
-        raise BadInput(f"command {shown(command)}: give its words as a list, the program first")
+        raise BadInput(f"command {quote(command)}: give its words as a list, the program first")
     words = tuple(command)
     most = MOST["command"]
     limits.check_count("words of the command", words, most.items)
@@ -216,12 +217,12 @@ def _check_text(what: str, text: str, most: int) -> None:
     if isinstance(text, str):
         limits.check_length(what, text, most)
     if not isinstance(text, str) or "\0" in text:
-        raise BadInput(f"{what} {shown(text)}: give text without NUL characters")
+        raise BadInput(f"{what} {quote(text)}: give text without NUL characters")
     try:
         text.encode()
     except UnicodeEncodeError:
         raise BadInput(
-            f"{what} {shown(text)}: it is not UTF-8 text, which is all that fits"
+            f"{what} {quote(text)}: it is not UTF-8 text, which is all that fits"
         ) from None
 
 
@@ -241,7 +242,7 @@ def _from_now(name: str, seconds: float) -> float:
 
 def _seconds(name: str, seconds: float) -> float:
     if not (math.isfinite(seconds) and 0 <= seconds <= units.CENTURY):
-        raise BadInput(f"{name} {shown(seconds)}: give seconds from 0 to 100 years")
+        raise BadInput(f"{name} {quote(seconds)}: give seconds from 0 to 100 years")
     return float(seconds)
 
 
@@ -252,12 +253,12 @@ def _hooks(name: str, hooks: Sequence[str]) -> tuple[str, ...]:
 _OF_KIND: dict[Kind, Check] = {
     "text": _word,
     "choice": _choice,
-    "whole": _whole,
+    "whole": _check_whole_number,
     "number": _number,
     "flag": _as_it_is,
     "moment": _moment,
     "seconds": _seconds,
-    "bytes": _whole,
+    "bytes": _check_whole_number,
     "words": _words,
     "variables": _variables,
     "value": _as_it_is,
@@ -273,7 +274,7 @@ _OWN: dict[str, Check] = {
 }
 """Checks that are for one field alone."""
 _LIFE = frozenset(name for name, field in SUBMISSION.items() if field.home is Policy)
-"""What `policy.checked` looks at."""
+"""What `check_policy` looks at."""
 _CHECKS: dict[str, Check] = {
     name: _OWN.get(name) or _OF_KIND[field.kind]
     for name, field in SUBMISSION.items()
@@ -304,8 +305,8 @@ def check_record(new: NewTask) -> None:
         )
 
 
-def written(new: NewTask) -> dict[str, JSON]:
-    """What asks for this task, as JSON: the way back from a submission that somebody wrote."""
+def submission_json(new: NewTask) -> dict[str, JSON]:
+    """Write a task as JSON that submits it: the reverse of reading a submission."""
     codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)  # says what is wrong with it
     shown: dict[str, Any] = {}
     default = Policy()

@@ -6,8 +6,8 @@ from stayer.core import codec
 from stayer.core.model import NewTask, Task
 
 
-def differing(new: NewTask, there: Task) -> list[str]:
-    """The fields that say what is to be run, as far as they differ."""
+def find_differences(new: NewTask, there: Task) -> list[str]:
+    """Return which of the fields that say what is to be run differ."""
     found = [
         field
         for field in ("queue", "name", "command")

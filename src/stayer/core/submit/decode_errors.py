@@ -21,25 +21,29 @@ _ENUM = re.compile("invalid enum value (.+)", re.IGNORECASE)
 
 
 def split(message: str) -> tuple[str, str]:
-    """The decoder's message as the problem and the place (`tasks.a.after[0]`), which may be ''."""
+    """Split the decoder's message into the problem and the place (`tasks.a.after[0]`), which may be
+    ''.
+    """
     problem, _, where = message.replace("`", "").rpartition(" - at $")
     if not problem:
         problem, where = where, ""
-    return shortened(problem), shortened(where.removeprefix("."))
+    return shorten(problem), shorten(where.removeprefix("."))
 
 
-def shortened(text: str) -> str:
-    """A part of the decoder's message, which quotes what was written in full."""
+def shorten(text: str) -> str:
+    """Shorten a part of the decoder's message, which quotes what was written in full."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
 
 
 def in_words(problem: str, where: str = "", kind: type | None = None) -> str:
-    """What should be there instead; `kind` is what was to be read, to know what may be chosen."""
+    """Say what should be there instead; `kind` is what was to be read, to know what
+    may be chosen.
+    """
     if found := _EXPECTED.fullmatch(problem):
         wanted = [each for each in found[1].split(" | ") if each != "null"]
-        said = " or ".join(_KINDS.get(each, each) for each in wanted)
+        kinds = " or ".join(_KINDS.get(each, each) for each in wanted)
         example = ': write ["…"]' if "array" in wanted and found[2] == "str" else ""
-        return f"should be {said}, not {_KINDS.get(found[2], found[2])}{example}"
+        return f"should be {kinds}, not {_KINDS.get(found[2], found[2])}{example}"
     if found := _MISSING.fullmatch(problem):
         return f"the field {found[1]} is missing"
     if found := _ENUM.fullmatch(problem):
@@ -49,7 +53,7 @@ def in_words(problem: str, where: str = "", kind: type | None = None) -> str:
 
 
 def _choices(kind: type, where: str) -> list[str]:
-    """The words that the field at this place may have."""
+    """Return the words that the field at this place may have."""
     name = re.split(r"[.\[]", where, maxsplit=1)[0]
     return [str(word) for word in _words(get_type_hints(kind).get(name))]
 

@@ -22,7 +22,9 @@ else is what the NewTask says, or the default."""
 
 
 def _value(field: Field) -> str:
-    """What a fresh task has in a field; simple defaults are written out, which is quicker."""
+    """Return what a fresh task has in a field; simple defaults are written out, which
+    is quicker.
+    """
     if field.name in BY_STORE:
         return BY_STORE[field.name]
     if field.is_submitted:

@@ -17,7 +17,7 @@ from stayer.core.units import duration, format_size, instant, memory
 
 WrittenSubmission = msgspec.defstruct(
     "WrittenSubmission",
-    [(field.name, field.written | None, None) for field in SUBMISSION.values()],
+    [(field.name, field.json_type | None, None) for field in SUBMISSION.values()],
     module=__name__,
     frozen=True,
     kw_only=True,
@@ -39,8 +39,8 @@ _decode_submission = msgspec.json.Decoder(WrittenSubmission).decode
 def parse_submission(
     line: str | bytes, what: str, not_here: Collection[str] = ()
 ) -> dict[str, Any]:
-    """What a JSON object says of a task, by field, and nothing of what it does not say. Times and
-    sizes may be text there; `what` names the line in errors, which don't name fields that are
+    """Read what a JSON object says of a task, by field, and nothing of what it does not say. Times
+    and sizes may be text there; `what` names the line in errors, which don't name fields that are
     `not_here`.
     """
     if len(line) > limits.WRITTEN:
@@ -55,20 +55,20 @@ def parse_submission(
     except codec.UNREADABLE as error:
         codec.refuse(line, what, error)
     values = zip(_FIELDS, astuple(written), strict=True)
-    said: dict[str, Any] = {name: value for name, value in values if value is not None}
-    if "parameters" in said:
-        said["parameters"] = codec.as_value(said["parameters"], f"{what}: parameters")
-    if not said.keys().isdisjoint(_READERS):
-        _read_units(said, what)
-    return said
+    fields: dict[str, Any] = {name: value for name, value in values if value is not None}
+    if "parameters" in fields:
+        fields["parameters"] = codec.as_value(fields["parameters"], f"{what}: parameters")
+    if not fields.keys().isdisjoint(_READERS):
+        _read_units(fields, what)
+    return fields
 
 
-def _read_units(said: dict[str, Any], what: str) -> None:
+def _read_units(fields: dict[str, Any], what: str) -> None:
     for name, read in _READERS.items():
-        if name not in said:
+        if name not in fields:
             continue
         try:
-            said[name] = read(said[name])
+            fields[name] = read(fields[name])
         except BadInput as error:
             raise BadInput(f"{what}: {name}: {error}") from None
 
@@ -79,5 +79,5 @@ def _field_error(message: str, not_here: Collection[str]) -> str:
     if not field and (unknown := _UNKNOWN.fullmatch(problem)):
         allowed = ", ".join(field for field in _FIELDS if field not in not_here)
         return f"no field is called {unknown[1]!r}: allowed are {allowed}"
-    said = decode_errors.in_words(problem, field, WrittenSubmission)
-    return f"{field}: {said}" if field else f"{said}: a task is an object of named fields"
+    text = decode_errors.in_words(problem, field, WrittenSubmission)
+    return f"{field}: {text}" if field else f"{text}: a task is an object of named fields"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stayer.core.errors import BadInput
-from stayer.core.limits import WORD, check_length, shown
+from stayer.core.limits import WORD, check_length, quote
 
 NAME_LIMIT = WORD
 
@@ -11,7 +11,7 @@ NAME_LIMIT = WORD
 def check_word(what: str, word: str) -> None:
     """BadInput if it can't be a name, a key or an id."""
     if not isinstance(word, str) or not word:
-        raise BadInput(f"{what} {shown(word)}: give a word of 1 to {NAME_LIMIT} characters")
+        raise BadInput(f"{what} {quote(word)}: give a word of 1 to {NAME_LIMIT} characters")
     check_length(what, word)
     if not word.isprintable() or word != word.strip():
         raise BadInput(
@@ -32,10 +32,12 @@ def check_id(what: str, id: str) -> None:
 
 
 def is_option(id: str) -> bool:
-    """A program that is given it as an argument may take it for an option."""
+    """Return whether a program that is given it as an argument may take it for an option."""
     return id.startswith("-")
 
 
 def is_ours(variable: str) -> bool:
-    """A variable by which a worker tells a task where its files are, or which opens the store."""
+    """Return whether it is a variable by which a worker tells a task where its files are, or which
+    opens the store.
+    """
     return variable.startswith("STAYER_")

@@ -8,7 +8,7 @@ from typing import Any
 
 from stayer.core.errors import BadInput
 from stayer.core.fields import MOST, SUBMISSION
-from stayer.core.limits import check_count, shown
+from stayer.core.limits import check_count, quote
 from stayer.core.model import Policy
 from stayer.core.retries import DEFAULT_WAIT
 from stayer.core.submit.names import check_word
@@ -30,31 +30,33 @@ _LISTS = tuple(name for name, field in _FIELDS.items() if field.kind == "words")
 _WORDS = tuple(name for name, field in _FIELDS.items() if field.kind == "text" and name != "near")
 
 
-def checked(**asked: Any) -> Policy:
-    """A policy that makes sense, or BadInput that says what to mend. None means the default."""
-    said = {name: value for name, value in asked.items() if value is not None}
+def check_policy(**options: Any) -> Policy:
+    """Make a policy that makes sense, or raise BadInput that says what to fix. None means the
+    default.
+    """
+    fields = {name: value for name, value in options.items() if value is not None}
     for name in _LISTS:
-        if name in said:
-            said[name] = _patterns(name, said[name])
+        if name in fields:
+            fields[name] = _patterns(name, fields[name])
     try:
-        return _made(**said)
+        return _make_policy(**fields)
     except TypeError:  # something in it can't be kept, or compared: it is looked at each time
-        return _made.__wrapped__(**said)
+        return _make_policy.__wrapped__(**fields)
 
 
 @lru_cache(maxsize=256, typed=True)
-def _made(**said: Any) -> Policy:
+def _make_policy(**fields: Any) -> Policy:
     """Few differ, and checking one costs as much as all the rest of a new task."""
-    if said.get("retries"):
-        said.setdefault("retry_wait", DEFAULT_WAIT)
-    policy = Policy(**said)
+    if fields.get("retries"):
+        fields.setdefault("retry_wait", DEFAULT_WAIT)
+    policy = Policy(**fields)
     check(policy)
     for name in _LIMITS:
         # In a record, 0 is what `stayer set --time-limit none` leaves: no limit, whatever the
         # worker says. Whoever submits a task with 0 may as well mean that it is to end at once.
         if getattr(policy, name) == 0:
             raise BadInput(
-                f"{name} {shown(said[name])} leaves nothing: leave it out for no limit of its own"
+                f"{name} {quote(fields[name])} leaves nothing: leave it out for no limit of its own"
             )
     return policy
 
@@ -68,7 +70,7 @@ def check(policy: Policy) -> None:
         or not 0 <= retries < _MOST_RETRIES
     ):
         raise BadInput(
-            f"retries {shown(retries)}: give a whole number from 0 to {_MOST_RETRIES - 1}"
+            f"retries {quote(retries)}: give a whole number from 0 to {_MOST_RETRIES - 1}"
         )
     for name in _AMOUNTS:
         value = getattr(policy, name)
@@ -80,11 +82,11 @@ def check(policy: Policy) -> None:
             or not 0 <= value <= CENTURY**2
         ):
             unit = _FIELDS[name].kind
-            raise BadInput(f"{name} {shown(value)}: give a number of {unit}")
+            raise BadInput(f"{name} {quote(value)}: give a number of {unit}")
     for name in _WAITS:
         value = getattr(policy, name)
         if value is not None and not 0 <= value <= CENTURY:
-            raise BadInput(f"{name} {shown(value)}: give seconds from 0 to 100 years")
+            raise BadInput(f"{name} {quote(value)}: give seconds from 0 to 100 years")
     for name in _WORDS:
         if (word := getattr(policy, name)) is not None:
             check_word(name, word)
@@ -92,18 +94,18 @@ def check(policy: Policy) -> None:
         raise BadInput("near_wait goes with near: say which task it is to run near")
     for name in _FACTORS:
         if not 1 <= getattr(policy, name) <= 100:
-            raise BadInput(f"{name} {shown(getattr(policy, name))}: give a factor from 1 to 100")
+            raise BadInput(f"{name} {quote(getattr(policy, name))}: give a factor from 1 to 100")
     for what in ("time", "memory"):
         if getattr(policy, f"{what}_growth") > 1 and not getattr(policy, f"{what}_limit"):
             raise BadInput(f"{what}_growth lets {what}_limit grow: give that one too")
     if policy.fence not in (None, "freeze", "kill"):
         raise BadInput(
-            f"fence {shown(policy.fence)}: a task is to `freeze` or to `kill` when its worker "
+            f"fence {quote(policy.fence)}: a task is to `freeze` or to `kill` when its worker "
             "loses its lease; `keep` is a worker's to say"
         )
     if policy.when_failed not in ("cancel", "run", "hold"):
         raise BadInput(
-            f"when_failed {shown(policy.when_failed)}: say `cancel`, `run` or `hold`, for what "
+            f"when_failed {quote(policy.when_failed)}: say `cancel`, `run` or `hold`, for what "
             "becomes of the task when one that it is to run after fails"
         )
 
@@ -111,10 +113,10 @@ def check(policy: Policy) -> None:
 def _patterns(what: str, patterns: object) -> tuple[str, ...]:
     if isinstance(patterns, str):
         raise BadInput(
-            f"{what} {shown(patterns)}: give a list of names, such as [{shown(patterns)}]"
+            f"{what} {quote(patterns)}: give a list of names, such as [{quote(patterns)}]"
         )
     if not isinstance(patterns, Sequence):
-        raise BadInput(f"{what} {shown(patterns)}: give a list of names")
+        raise BadInput(f"{what} {quote(patterns)}: give a list of names")
     check_count(what, patterns, MOST[what].items)
     for pattern in patterns:
         check_word(what, pattern)

@@ -43,13 +43,13 @@ def resolve(store: ReadStore, prefix: str, *, to_change: bool = False) -> str:
     """Find the full id of the one flow whose id is this, or was generated and begins with it."""
     if prefix and store.flow(prefix) is not None:
         return prefix
-    begun = (flow.id for flow in find_all(store) if prefix and flow.id.startswith(prefix))
-    found = [id for id in begun if ids.is_generated(id)]
+    matches = (flow.id for flow in find_all(store) if prefix and flow.id.startswith(prefix))
+    found = [id for id in matches if ids.is_generated(id)]
     if not found:
         raise UnknownFlow(
             f"no flow {prefix!r} in {store.url}: `stayer flow ls` lists those there are"
         )
-    return control.chosen(prefix, found, UnknownFlow, to_change=to_change)
+    return control.choose_id(prefix, found, UnknownFlow, to_change=to_change)
 
 
 def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowInfo, bool]:
@@ -110,15 +110,15 @@ def retry(store: WorkerStore, id: str, *, from_start: bool = False) -> int:
     if not plan:
         raise Refused(f"flow {id} is {flow.state}: nothing of it has failed or was cancelled")
     # In one step, so that none hears that another has failed before that one is to run again.
-    applied = store.commit([decide(task, happening) for task, happening in plan])
+    answers = store.commit([decide(task, happening) for task, happening in plan])
     # What just stands elsewhere in its line is none that goes on.
     return sum(
         now is not None and (task.state in FINISHED or task.held)
-        for now, (task, _) in zip(applied, plan, strict=True)
+        for now, (task, _) in zip(answers, plan, strict=True)
     )
 
 
-def forsaken_since(store: ReadStore, event: int, cancelled: Collection[str]) -> int:
+def count_upstream_failed_since(store: ReadStore, event: int, cancelled: Collection[str]) -> int:
     """Count the tasks that were cancelled after that event because they were to run after one of
     these, or after one of which the same is true.
     """

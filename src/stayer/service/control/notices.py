@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from stayer.core.errors import BadInput
 from stayer.core.notify.notices import Notice, NoticeState
-from stayer.service.control.tasks import BATCH, chosen
+from stayer.service.control.tasks import BATCH, choose_id
 from stayer.store import AdminStore, ReadStore
 
 
@@ -34,7 +34,7 @@ def resolve(store: ReadStore, prefixes: Sequence[str]) -> list[str]:
                 f"no notice {prefix!r} in {store.url}: `stayer notices` lists those there are"
             )
         known_so = prefix in matching
-        found.append(prefix if known_so else chosen(prefix, matching, BadInput, to_change=True))
+        found.append(prefix if known_so else choose_id(prefix, matching, BadInput, to_change=True))
     return list(dict.fromkeys(found))
 
 

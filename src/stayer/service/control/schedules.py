@@ -17,7 +17,7 @@ from stayer.core import ids, units
 from stayer.core.errors import Refused, UnknownSchedule
 from stayer.core.model import Task
 from stayer.core.schedules import cron, parse
-from stayer.core.schedules.model import Schedule, overtaken
+from stayer.core.schedules.model import Schedule, explain_conflict
 from stayer.store import AdminStore, ReadStore, Store
 
 logger = logging.getLogger("stayer.service.control.schedules")
@@ -42,7 +42,7 @@ def add(
     """Make a schedule. The same once more is no error; another one of that name takes its place
     only if that is asked for, and with `seen` only if it shows this `updated`.
     """
-    wanted = parse.checked(schedule, store.now())
+    wanted = parse.check_schedule(schedule, store.now())
     there = store.schedules([schedule.name])
     if there and not replacing:
         if _is_same(there[0], wanted):
@@ -53,7 +53,7 @@ def add(
     if seen is None:
         return store.put_schedule(wanted)
     if not there or units.rfc3339(there[0].updated) != seen:
-        raise Refused(overtaken(schedule.name))
+        raise Refused(explain_conflict(schedule.name))
     return store.put_schedule(wanted, there[0].updated)
 
 
@@ -61,10 +61,10 @@ def change(store: AdminStore, name: str, **fields: Any) -> Schedule:
     """Decide some things about it otherwise, and leave the rest as whoever else decides it."""
     for _ in range(_RACE_TRIES):
         seen = get(store, name)
-        wanted = parse.checked(replace(seen, **fields), store.now())
+        wanted = parse.check_schedule(replace(seen, **fields), store.now())
         with suppress(Refused):  # somebody was faster
             return store.put_schedule(wanted, seen.updated)
-    raise Refused(overtaken(name))
+    raise Refused(explain_conflict(name))
 
 
 def pause(store: AdminStore, name: str) -> Schedule:
@@ -99,9 +99,9 @@ def last_tasks(store: ReadStore, schedules: Sequence[Schedule]) -> dict[str, Tas
     return {schedule.name: task for schedule, task in pairs if task is not None}
 
 
-def following(store: ReadStore, schedule: Schedule, number: int) -> list[float]:
+def next_ticks(store: ReadStore, schedule: Schedule, number: int) -> list[float]:
     """List its next ticks; none while it is paused."""
-    return [] if schedule.paused else cron.following(schedule, store.now(), number)
+    return [] if schedule.paused else cron.next_ticks(schedule, store.now(), number)
 
 
 def declare(
@@ -139,7 +139,7 @@ def _declare(
     there = {schedule.name: schedule for schedule in store.schedules()}
     now = store.now()
     for written in wanted:
-        schedule = replace(parse.checked(written, now), origin=origin)
+        schedule = replace(parse.check_schedule(written, now), origin=origin)
         known = there.get(schedule.name)
         if known is None:
             store.put_schedule(schedule)
@@ -147,7 +147,7 @@ def _declare(
             logger.warning(
                 "schedule %s %s and is left as it is, though %s declares one: remove it with "
                 "`stayer cron rm %s`",
-                schedule.name, _whose(known), origin, schedule.name,
+                schedule.name, _describe_origin(known), origin, schedule.name,
             )  # fmt: skip
         elif not _is_same(known, schedule):
             # Whoever has paused it meant it.
@@ -162,7 +162,7 @@ def _owns(origin: str, known: Schedule, within: Collection[str] | None) -> bool:
     return known.origin == origin and (within is None or known.task.queue in within)
 
 
-def _whose(known: Schedule) -> str:
+def _describe_origin(known: Schedule) -> str:
     if known.origin is None:
         return "was added by hand"
     return f"is one of {known.origin} in queue {known.task.queue}"

@@ -29,10 +29,10 @@ from stayer.core.lifecycle import (
     Cancel,
     Happening,
     Hold,
-    Lose,
     Release,
     Retry,
     Set,
+    WorkerLost,
     decide,
     is_early,
 )
@@ -53,7 +53,7 @@ from stayer.core.model import (
 from stayer.core.notify import notices
 from stayer.core.queue_settings import WrittenSettings
 from stayer.core.submit import checks
-from stayer.core.submit.compare import differing
+from stayer.core.submit.compare import find_differences
 from stayer.core.submit.policy import check as check_policy
 from stayer.service.degraded.retry import Tell, logger, retry_while_unreachable
 from stayer.store import REMEMBERED, AdminStore, ReadStore, WorkerStore, known_workers
@@ -90,14 +90,14 @@ def resolve(store: ReadStore, prefix: str, *, to_change: bool = False) -> str:
     """
     if store.get([prefix])[0] is not None:
         return prefix
-    begun = store.find(Filter(prefix=prefix), None, BATCH).tasks if prefix else ()
-    found = [task for task in begun if ids.is_generated(task.id)]
+    matches = store.find(Filter(prefix=prefix), None, BATCH).tasks if prefix else ()
+    found = [task for task in matches if ids.is_generated(task.id)]
     if not found:
         raise UnknownTask(f"no task {prefix!r} in {store.url}: `stayer ls` lists those there are")
-    return chosen(prefix, [task.id for task in found], UnknownTask, to_change=to_change)
+    return choose_id(prefix, [task.id for task in found], UnknownTask, to_change=to_change)
 
 
-def chosen(
+def choose_id(
     prefix: str, ids: Sequence[str], error: type[BadInput], *, to_change: bool = False
 ) -> str:
     """Choose the one id that was found for this beginning of it; raises `error` if that is too
@@ -126,7 +126,7 @@ def difference(new: NewTask, answer: Submitted) -> str | None:
             f"has been deleted ({there.state}): its id is not accepted again before {again}, so "
             "choose another one"
         )
-    fields = differing(new, there)
+    fields = find_differences(new, there)
     if "queue" in fields:
         return f"is there already in queue {there.queue}, not {new.queue}: it was left as it is"
     if "name" in fields or "command" in fields:
@@ -223,12 +223,12 @@ def release(store: WorkerStore, id: str) -> Task:
 
 def pause(store: WorkerStore, id: str) -> Task:
     """Stop a running task where it is, until it is resumed. Twice is once."""
-    return _apply(store, id, lambda task: _unless_ordered(store, task, "pause"))
+    return _apply(store, id, lambda task: _order_unless_open(store, task, "pause"))
 
 
 def resume(store: WorkerStore, id: str) -> Task:
     """Let a paused task run on. Twice is once."""
-    return _apply(store, id, lambda task: _unless_ordered(store, task, "resume"))
+    return _apply(store, id, lambda task: _order_unless_open(store, task, "resume"))
 
 
 def signal(store: WorkerStore, id: str, name: str) -> Task:
@@ -369,9 +369,9 @@ def settle(store: WorkerStore, task: Task, happening: Happening) -> Task:
     """
     held = task
     while True:
-        applied = store.commit([decide(held, happening)])[0]
-        if applied is not None:
-            return applied
+        answer = store.commit([decide(held, happening)])[0]
+        if answer is not None:
+            return answer
         current = store.get([task.id])[0]
         if current is None:
             raise NotHeld(f"task {task.id} is no longer there: it was deleted while it ran")
@@ -391,7 +391,7 @@ def lose(store: WorkerStore, tasks: Iterable[Task]) -> int:
     lost = {task.id: task for task in tasks}
     returned = 0
     while lost:
-        changes = [decide(task, Lose(f"worker {task.worker} lost")) for task in lost.values()]
+        changes = [decide(task, WorkerLost(f"worker {task.worker} lost")) for task in lost.values()]
         answers = store.commit(changes)
         returned += sum(answer is not None for answer in answers)
         refused = [task for task, answer in zip(lost.values(), answers, strict=True) if not answer]
@@ -477,9 +477,9 @@ def _apply(store: WorkerStore, id: str, choose: Callable[[Task], Happening | Non
         happening = choose(task)
         if happening is None:
             return task
-        applied = store.commit([decide(task, happening)])[0]
-        if applied is not None:
-            return applied
+        answer = store.commit([decide(task, happening)])[0]
+        if answer is not None:
+            return answer
         if isinstance(happening, Retry) and task.unique is not None:
             _refuse_if_not_unique(store, task)
 
@@ -513,15 +513,15 @@ def _unless_in_thread(store: ReadStore, task: Task, order: Ask | Set) -> Ask | S
     return order
 
 
-def _unless_ordered(store: ReadStore, task: Task, verb: Verb) -> Ask | Set | None:
+def _order_unless_open(store: ReadStore, task: Task, verb: Verb) -> Ask | Set | None:
     """Make the order; None if it is the last one that came, and is still to be done."""
     if task.state in QUEUED:
         raise Refused(
             f"task {task.id} is {task.state}: only a running task can be asked to {verb}; hold and "
             "release are for those that wait"
         )
-    ordered = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
-    return None if ordered[-1:] == [verb] else _unless_in_thread(store, task, Ask(verb))
+    verbs = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
+    return None if verbs[-1:] == [verb] else _unless_in_thread(store, task, Ask(verb))
 
 
 def _signal_name(written: str) -> str:

@@ -13,7 +13,7 @@ _logged_at: dict[tuple[str, str], float] = {}
 _guard = threading.Lock()
 
 
-def tell(
+def warn_once(
     logger: logging.Logger, what: str, error: Exception, *, even_if_logged: bool = False
 ) -> None:
     """Log a warning with what follows and why; each further time is for who listens to details.
@@ -21,7 +21,7 @@ def tell(
     `even_if_logged`: what follows matters more than the error, so it is a warning also if somebody
     else has warned of that.
     """
-    is_news = _is_news(what if even_if_logged else "", str(error))
+    is_news = _is_new(what if even_if_logged else "", str(error))
     logger.log(logging.WARNING if is_news else logging.DEBUG, "%s: %s", what, error)
 
 
@@ -31,7 +31,7 @@ def is_over() -> None:
         _logged_at.clear()
 
 
-def _is_news(what: str, error: str) -> bool:
+def _is_new(what: str, error: str) -> bool:
     with _guard:
         now = time.monotonic()
         for known in [each for each, at in _logged_at.items() if now - at >= _REPEAT_AFTER_S]:

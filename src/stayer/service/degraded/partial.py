@@ -41,7 +41,7 @@ class Holdings(NamedTuple):
     queues: Collection[str] | None
     """The queues that have answered; None: all."""
 
-    def is_whole_of(self, queue: str) -> bool:
+    def covers(self, queue: str) -> bool:
         """Tell whether what is not among the tasks of this queue is not held."""
         return self.queues is None or queue in self.queues
 

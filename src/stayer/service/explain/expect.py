@@ -14,14 +14,14 @@ def expect(look: Look) -> Forecast | None:
     """None where nothing can be said: it has ended, or somebody must do something first."""
     task = look.task
     if task.state == "started":
-        if task.paused or (look.holder and _is_unheard(look.holder, look.now)):
+        if task.paused or (look.holder and _is_silent(look.holder, look.now)):
             return None
-        found = forecast.of_running(_as_runs(task, look.now), _history(look))
+        found = forecast.forecast_running(_as_runs(task, look.now), _history(look))
     elif task.state in ("pending", "scheduled") and not (task.held or look.queue.paused):
         history = _history(look)
-        found = forecast.of_waiting(task.kind, _line(look), history)
+        found = forecast.forecast_waiting(task.kind, _line(look), history)
         if by_key := _line_of_key(look):
-            found = forecast.later(found, forecast.of_waiting(task.kind, by_key, history))
+            found = forecast.later(found, forecast.forecast_waiting(task.kind, by_key, history))
     else:
         return None
     if found.starts is None and found.ends is None:
@@ -33,7 +33,7 @@ def expect(look: Look) -> Forecast | None:
     )
 
 
-def _is_unheard(worker: Worker, now: float) -> bool:
+def _is_silent(worker: Worker, now: float) -> bool:
     return silent_for(worker, now) is not None or stuck_for(worker, now) is not None
 
 
@@ -47,18 +47,18 @@ def _history(look: Look) -> Durations:
 
 def _line(look: Look) -> Line:
     task, queue = look.task, look.queue
-    slots = sum(worker.slots for worker in look.heard)
+    slots = sum(worker.slots for worker in look.responsive_workers)
     if task.state == "pending":
         number, ahead = look.ahead, look.before
     else:
         number = queue.counts.get("pending", 0)
         ahead = look.store.peek(task.queue, min(number, LINE)) if number else ()
-    busy = look.running
+    busy = look.running_in_queue
     if queue.limit is not None and queue.limit < slots:
         slots = queue.limit
     else:
-        heard = {worker.id for worker in look.heard}
-        busy = [each for each in look.running_anywhere if each.worker in heard]
+        responsive = {worker.id for worker in look.responsive_workers}
+        busy = [each for each in look.running_anywhere if each.worker in responsive]
     return Line(
         slots=slots,
         running=[_as_runs(each, look.now) for each in busy],

@@ -36,7 +36,7 @@ class Look:
         return known_workers(self.store)
 
     @cached_property
-    def listening(self) -> list[Worker]:
+    def live_workers(self) -> list[Worker]:
         """Those that hear of the task's queue, and live."""
         return [
             each
@@ -45,11 +45,11 @@ class Look:
         ]
 
     @cached_property
-    def able(self) -> list[Worker]:
+    def able_workers(self) -> list[Worker]:
         """Those of them that take tasks, and such ones as this."""
         return [
             each
-            for each in self.listening
+            for each in self.live_workers
             if not each.draining and (each.handles is None or takes(self.task, each.handles))
         ]
 
@@ -59,11 +59,11 @@ class Look:
         return next((each for each in self.workers if each.id == self.task.worker), None)
 
     @cached_property
-    def heard(self) -> list[Worker]:
+    def responsive_workers(self) -> list[Worker]:
         """Those that could take it, were heard of lately, and whose threads, if any, answer."""
         return [
             each
-            for each in self.able
+            for each in self.able_workers
             if silent_for(each, self.now) is None and stuck_for(each, self.now) is None
         ]
 
@@ -84,12 +84,12 @@ class Look:
 
     def _is_for_somebody(self, task: Task) -> bool:
         """With nobody there, all of them wait alike."""
-        return not self.able or any(
-            each.handles is None or takes(task, each.handles) for each in self.able
+        return not self.able_workers or any(
+            each.handles is None or takes(task, each.handles) for each in self.able_workers
         )
 
     @cached_property
-    def running(self) -> Sequence[Task]:
+    def running_in_queue(self) -> Sequence[Task]:
         """What runs in its queue."""
         wanted = Filter(queues=(self.task.queue,), states=RUNNING)
         return self.store.find(wanted, None, LINE).tasks
@@ -126,7 +126,7 @@ class Look:
         node, until = self.task.near_node, self.task.near_until
         if node is None or until is None:
             return 0.0
-        there = (each for each in self.heard if each.node == node)
+        there = (each for each in self.responsive_workers if each.node == node)
         return (
             0.0 if any(each.running < each.slots for each in there) else max(0.0, until - self.now)
         )

@@ -13,7 +13,7 @@ from stayer.core.insight.explanation import Reason
 from stayer.core.liveness.silent import silent_for, stuck_for
 from stayer.core.model import FINISHED, QUEUED, RUNNING, Filter, Worker
 from stayer.core.ordering import rate_limit
-from stayer.core.ordering.lanes import handled, lane_of, refused_variables
+from stayer.core.ordering.lanes import find_refused_variables, handles_lane, lane_of
 from stayer.core.refused_tasks import REFUSED
 from stayer.core.units import ago, format_duration
 from stayer.service.explain.look import SAMPLES, Look
@@ -77,7 +77,7 @@ def _queue_full(look: Look) -> Reason | None:
         return None
     if sum(queue.counts.get(state, 0) for state in RUNNING) < queue.limit:
         return None
-    by = _named([task.id for task in look.running])
+    by = _list_names([task.id for task in look.running_in_queue])
     return Reason("queue-full", f"queue {queue.name} is limited to {queue.limit} at once{by}")
 
 
@@ -85,7 +85,7 @@ def _key_full(look: Look) -> Reason | None:
     task, limit = look.task, look.key_limit
     if task.state != "pending" or limit is None or len(look.running_of_key) < limit:
         return None
-    by = _named([each.id for each in look.running_of_key])
+    by = _list_names([each.id for each in look.running_of_key])
     return Reason(
         "key-full", f"key {task.key} is limited to {limit} at once in queue {task.queue}{by}"
     )
@@ -98,7 +98,7 @@ def _rate_spent(look: Look) -> Reason | None:
     left = format_duration(max(0, math.ceil(queue.next_start - look.now)))
     return Reason(
         "rate",
-        f"queue {queue.name} is limited to {rate_limit.written(queue.rate)}: the next task may "
+        f"queue {queue.name} is limited to {rate_limit.format_rate(queue.rate)}: the next task may "
         f"begin in {left}",
     )
 
@@ -119,7 +119,7 @@ def _others_turn(look: Look) -> Reason | None:
 
 
 def _nobody_listens(look: Look) -> Reason | None:
-    if look.task.state not in QUEUED or look.listening:
+    if look.task.state not in QUEUED or look.live_workers:
         return None
     name = look.task.queue
     gone = [each for each in look.workers if name in each.queues]
@@ -130,13 +130,13 @@ def _nobody_listens(look: Look) -> Reason | None:
 
 
 def _nobody_takes(look: Look) -> Reason | None:
-    if look.task.state not in QUEUED or look.able or not look.listening:
+    if look.task.state not in QUEUED or look.able_workers or not look.live_workers:
         return None
     name = look.task.queue
-    if all(worker.draining for worker in look.listening):
+    if all(worker.draining for worker in look.live_workers):
         return Reason("draining", f"the workers of queue {name} are draining: they take no more")
-    nodes = _named(sorted({worker.node for worker in look.listening}))
-    if variables := _unwelcome(look):
+    nodes = _list_names(sorted({worker.node for worker in look.live_workers}))
+    if variables := _list_refused_variables(look):
         return Reason(
             "no-handler",
             f"no worker of queue {name} that could run it{nodes} lets tasks set "
@@ -149,7 +149,7 @@ def _nobody_takes(look: Look) -> Reason | None:
     return Reason(
         "no-handler",
         f"no worker of queue {name} can run {kind}{nodes}: start one with {how} for it"
-        + _meant(look.task.name, look.listening),
+        + _suggest_name(look.task.name, look.live_workers),
     )
 
 
@@ -163,16 +163,16 @@ def _refused(look: Look) -> Reason | None:
     return Reason("refused", f"it was {refused}{why}") if refused else None
 
 
-def _unwelcome(look: Look) -> list[str]:
+def _list_refused_variables(look: Look) -> list[str]:
     """List the variables of the task for which workers leave it, who else could run it."""
     lane = lane_of(look.task)
-    for each in look.listening:
-        if each.handles is not None and not each.draining and handled(lane, each.handles):
-            return refused_variables(look.task, each.handles.variables)
+    for each in look.live_workers:
+        if each.handles is not None and not each.draining and handles_lane(lane, each.handles):
+            return find_refused_variables(look.task, each.handles.variables)
     return []
 
 
-def _meant(name: str | None, workers: Sequence[Worker]) -> str:
+def _suggest_name(name: str | None, workers: Sequence[Worker]) -> str:
     """Find a name that they do take and that is like this one."""
     known = {each for worker in workers if worker.handles for each in worker.handles.names}
     own = None if name is None else name.rpartition(".")[2]
@@ -181,17 +181,17 @@ def _meant(name: str | None, workers: Sequence[Worker]) -> str:
 
 
 def _workers_silent(look: Look) -> Reason | None:
-    if look.task.state not in QUEUED or not look.able or look.heard:
+    if look.task.state not in QUEUED or not look.able_workers or look.responsive_workers:
         return None
-    last = max(look.able, key=lambda each: each.beat_at)
-    stuck = [each for each in look.able if stuck_for(each, look.now) is not None]
+    last = max(look.able_workers, key=lambda each: each.beat_at)
+    stuck = [each for each in look.able_workers if stuck_for(each, look.now) is not None]
     if stuck:
-        others = ", and no other could take it" if len(look.able) == 1 else ""
+        others = ", and no other could take it" if len(look.able_workers) == 1 else ""
         return Reason("threads-stuck", f"{_stuck(stuck[0], look)}{others}")
     return Reason(
         "workers-silent",
         f"{_silence(last, look)}, and so has every other that could take it: `stayer workers`"
-        if len(look.able) > 1
+        if len(look.able_workers) > 1
         else f"{_silence(last, look)}, and no other could take it: `stayer workers`",
     )
 
@@ -221,11 +221,11 @@ def _silence(worker: Worker, look: Look) -> str:
 
 
 def _workers_busy(look: Look) -> Reason | None:
-    if look.task.state != "pending" or not look.heard:
+    if look.task.state != "pending" or not look.responsive_workers:
         return None
-    if any(worker.running < worker.slots for worker in look.heard):
+    if any(worker.running < worker.slots for worker in look.responsive_workers):
         return None
-    slots = sum(worker.slots for worker in look.heard)
+    slots = sum(worker.slots for worker in look.responsive_workers)
     return Reason(
         "busy",
         "the one slot of its worker is busy"
@@ -256,7 +256,7 @@ def _about_to_start(look: Look) -> Reason | None:
         or _rate_spent(look)
         or _too_old(look)
         or look.until_any_node
-        or not any(worker.running < worker.slots for worker in look.heard)
+        or not any(worker.running < worker.slots for worker in look.responsive_workers)
     ):
         return None
     return Reason("next", "it is the next to be taken")
@@ -338,10 +338,15 @@ def _runs(look: Look) -> Reason | None:
 
 def _says_nothing(look: Look) -> Reason | None:
     task = look.task
-    heard = task.progress.at if task.progress else None
-    if task.state != "started" or task.paused or heard is None or look.now - heard < 600:
+    reported_at = task.progress.at if task.progress else None
+    if (
+        task.state != "started"
+        or task.paused
+        or reported_at is None
+        or look.now - reported_at < 600
+    ):
         return None
-    return Reason("no-progress", f"it last told of its progress {ago(look.now - heard)}")
+    return Reason("no-progress", f"it last told of its progress {ago(look.now - reported_at)}")
 
 
 # Of tasks that have ended
@@ -392,7 +397,7 @@ REASONS: tuple[Callable[[Look], Reason | None], ...] = (
 )
 
 
-def _named(words: Sequence[str]) -> str:
+def _list_names(words: Sequence[str]) -> str:
     """` (a, b, c and 4 more)`."""
     if not words:
         return ""

@@ -56,7 +56,9 @@ class Watcher:
             try:
                 self.look()
             except StoreError as error:
-                log_once.tell(logger, "workers can't be watched now", error, even_if_logged=True)
+                log_once.warn_once(
+                    logger, "workers can't be watched now", error, even_if_logged=True
+                )
             except Exception:
                 logger.exception("workers can't be watched now")
             self._stopping.wait(self.pause)

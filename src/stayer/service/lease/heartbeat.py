@@ -85,7 +85,7 @@ class Heart:
         self._away: set[str] = set()
         self._number = last_number
         self._good_until = 0.0
-        self._last_inquest = moment()
+        self._buried_at = moment()
         self._waiter: Waiter | None = None
         self._thread: threading.Thread | None = None
         self._inquest: threading.Thread | None = None
@@ -112,7 +112,7 @@ class Heart:
         with self._reporting:
             key = report.id, report.attempt
             earlier = self._reports.get(key)
-            self._reports[key] = report if earlier is None else _merged(earlier, report)
+            self._reports[key] = report if earlier is None else _merge(earlier, report)
 
     def beat_now(self) -> None:
         """Beat in the caller's thread; raises LeaseLost, and StoreError if it did not get through.
@@ -213,7 +213,7 @@ class Heart:
                 pause = min(self._interval, _FIRST_RETRY_S * 2**failures / 2)
                 if isinstance(error, StayerError):
                     failed = f"beat of {self._worker.id} failed, trying again"
-                    log_once.tell(logger, failed, error, even_if_logged=True)
+                    log_once.warn_once(logger, failed, error, even_if_logged=True)
                 else:
                     logger.exception("beat of %s failed, trying again", self._worker.id)
 
@@ -239,16 +239,16 @@ class Heart:
         paused = max(0.0, time.time() - wall - (moment() - before))
         self._good_until = max(self._good_until, before + self._worker.lease - paused)
         self.watched = answer.watched
-        self._tell_who_is_away(answer.away)
-        untold = set(answer.untold)
-        self._put_back({key: each for key, each in carried.items() if each.id in untold})
+        self._log_who_is_away(answer.away)
+        undelivered = set(answer.undelivered)
+        self._put_back({key: each for key, each in carried.items() if each.id in undelivered})
         self._on_beat(self._good_until, answer)
         for orders in answer.orders:
             self._on_orders(orders)
         if answer.drain and not self._told_to_drain:
             self._told_to_drain = True
             self._on_drain()
-        self._bury_the_dead(before, answer)
+        self._bury_dead_workers(before, answer)
 
     def _deliver(self, reports: tuple[Report, ...]) -> Beat:
         """Send one beat, once more if the answer got lost: by the nonce the store knows it."""
@@ -262,9 +262,9 @@ class Heart:
         with self._reporting:
             for key, report in carried.items():
                 later = self._reports.get(key)
-                self._reports[key] = report if later is None else _merged(report, later)
+                self._reports[key] = report if later is None else _merge(report, later)
 
-    def _tell_who_is_away(self, away: Sequence[str]) -> None:
+    def _log_who_is_away(self, away: Sequence[str]) -> None:
         """Once, and when they are back."""
         gone, back = sorted(set(away) - self._away), sorted(self._away - set(away))
         self._away = set(away)
@@ -276,10 +276,10 @@ class Heart:
         if back:
             logger.info("%s can be reached again", ", ".join(back))
 
-    def _bury_the_dead(self, at: float, answer: Beat) -> None:
+    def _bury_dead_workers(self, at: float, answer: Beat) -> None:
         dead = self._judge.observe(at, answer.suspects)
         # A burial may have been left half done by a judge that died: look once a lease.
-        if not dead and at - self._last_inquest < self._worker.lease:
+        if not dead and at - self._buried_at < self._worker.lease:
             return
         if not self._buries or (self._inquest is not None and self._inquest.is_alive()):
             return
@@ -287,11 +287,11 @@ class Heart:
         inquest = threading.Thread(
             target=self._bury, args=(dead,), name=f"inquest of {self._worker.id}", daemon=True
         )
-        self._inquest, self._last_inquest = inquest, at
+        self._inquest, self._buried_at = inquest, at
         try:
             inquest.start()
         except RuntimeError:  # no more threads can be had: the next beat tries again
-            self._inquest, self._last_inquest = None, -math.inf
+            self._inquest, self._buried_at = None, -math.inf
 
     def _bury(self, dead: dict[str, int]) -> None:
         try:
@@ -301,10 +301,10 @@ class Heart:
         except StoreUnreachable as error:
             # The beat got through: a part of the store may be away. Whoever is dead stays so, but
             # may be no suspect any more: it is looked for again with the next beat.
-            self._last_inquest = -math.inf
+            self._buried_at = -math.inf
             if dead:
                 held = f"what {', '.join(dead)} held is given to nobody yet"
-                log_once.tell(logger, held, error, even_if_logged=True)
+                log_once.warn_once(logger, held, error, even_if_logged=True)
             return
         except Exception:
             if not self._stopping:
@@ -316,7 +316,7 @@ class Heart:
             )
 
 
-def _merged(earlier: Report, later: Report) -> Report:
+def _merge(earlier: Report, later: Report) -> Report:
     return replace(
         later,
         progress=later.progress or earlier.progress,

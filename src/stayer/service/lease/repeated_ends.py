@@ -8,7 +8,7 @@ from stayer.core.model import Change
 from stayer.store import ReadStore
 
 
-def is_told(store: ReadStore, end: Change) -> bool:
+def is_committed(store: ReadStore, end: Change) -> bool:
     """The store has this end, of this very attempt by this very worker."""
     news = end.effect.attempt
     mine = (end.worker, end.attempt, None if news is None else news.ending)

@@ -41,7 +41,7 @@ def run(hook: Hook, notice: Notice) -> Answered:
             return Answered(False, f"{hook.command[0]} can't be run: {error}")
     with process:
         assert process.stdout is not None
-        printed, in_time = _watched(process, process.stdout, hook.time_limit)
+        printed, in_time = _read_output(process, process.stdout, hook.time_limit)
     output = printed.decode("utf-8", "replace").strip()
     if not in_time:
         return Answered(False, f"killed after {hook.time_limit:g}s. {output}".strip())
@@ -66,7 +66,7 @@ def environment(notice: Notice) -> dict[str, str]:
     }
 
 
-def _watched(
+def _read_output(
     process: subprocess.Popen[bytes], output: IO[bytes], time_limit: float
 ) -> tuple[bytes, bool]:
     """Return the beginning of what it prints until it ends, and whether it did so in time.

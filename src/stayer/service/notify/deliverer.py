@@ -72,7 +72,7 @@ class Whom(Struct, frozen=True, kw_only=True):
         return max(limits) + self.margin
 
 
-def configured(config: Config) -> Whom:
+def read_config(config: Config) -> Whom:
     """Read what the file says; raises BadConfig where a secret can't be read."""
     rules = hooks.read_rules(config.notices)
     found = {name: hooks.read_hook(name, table) for name, table in config.hooks.items()}
@@ -116,11 +116,11 @@ def sample(whom: Whom, target: str) -> Notice:
     id = notices.notice_id(task.id, time.time(), 0, target)
     return Notice(
         id=id, task=task.id, queue=task.queue, event="complete", to=target, attempt=1,
-        at=time.time(), tries=1, record=notices.bounded(task),
+        at=time.time(), tries=1, record=notices.notice_record_of(task),
     )  # fmt: skip
 
 
-def judged(rules: Rules, notice: Notice, answered: Answered, age: float) -> Delivery:
+def judge_answer(rules: Rules, notice: Notice, answered: Answered, age: float) -> Delivery:
     """Decide what follows an answer, so many seconds after what it is about, or after its retry."""
     if answered.delivered:
         return Delivery(True, answered.summary)
@@ -172,7 +172,7 @@ class Deliverer:
     def _look(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._stopping, self._left())
+                self._changed.wait_for(lambda: self._stopping, self._draw_pause())
                 self._changed.wait_for(lambda: self._stopping or any(self._free()))
                 if self._stopping:
                     return
@@ -184,7 +184,7 @@ class Deliverer:
                     for notice in some:
                         put_back |= self._begin(notice)
             except StoreError as error:
-                log_once.tell(logger, "notices are looked for later", error)
+                log_once.warn_once(logger, "notices are looked for later", error)
             except Exception:  # whatever it is, others must not wait for ever
                 logger.exception("notices are looked for later")
             if put_back:  # who waits behind them may be told now
@@ -192,7 +192,7 @@ class Deliverer:
             else:
                 self._pause = self._soon if found else min(self._seldom, self._pause * 1.5)
 
-    def _left(self) -> float:
+    def _draw_pause(self) -> float:
         """Draw the time until the next look, so that no two are in step."""
         return self._pause * self._chance.uniform(0.7, 1.3)
 
@@ -229,7 +229,7 @@ class Deliverer:
         if isinstance(turn, float):
             self._put_back(notice, turn)
             return True
-        if turn is not None and not self._start(notice.id, partial(self._tell_host, turn)):
+        if turn is not None and not self._start(notice.id, partial(self._serve_lane, turn)):
             with self._changed:
                 self._turns.abandon(turn)
         return False
@@ -251,32 +251,32 @@ class Deliverer:
             self._under_way -= 1
             self._changed.notify_all()
 
-    def _tell_host(self, lane: Lane) -> None:
+    def _serve_lane(self, lane: Lane) -> None:
         """Deliver one notice to a host after another."""
         try:
-            while (waiting := self._following(lane)) is not None:
-                begun = time.monotonic()
+            while (waiting := self._next_notice(lane)) is not None:
+                began_at = time.monotonic()
                 # Its lease must not be over before the try is.
-                if self._stopping or begun - waiting.since > self._whom.margin / 2:
+                if self._stopping or began_at - waiting.since > self._whom.margin / 2:
                     self._put_back(waiting.notice, 0.0)
                     continue
                 self._deliver(waiting.notice)
                 with self._changed:
-                    self._turns.note(lane, time.monotonic() - begun)
+                    self._turns.note(lane, time.monotonic() - began_at)
         finally:
             self._end()
 
-    def _following(self, lane: Lane) -> Waiting | None:
+    def _next_notice(self, lane: Lane) -> Waiting | None:
         with self._changed:
-            return self._turns.following(lane)
+            return self._turns.take_next(lane)
 
     def _put_back(self, notice: Notice, after: float) -> None:
         """Let it be due again later, as if it had not been taken."""
-        said = notice.said or "others are told first"
+        message = notice.said or "others are told first"
         try:
-            self._store.settle_notice(notice, Delivery(False, said, after, is_put_back=True))
+            self._store.settle_notice(notice, Delivery(False, message, after, is_put_back=True))
         except StoreError as error:  # it is taken again when the lease is over
-            log_once.tell(logger, "notices are put back later", error)
+            log_once.warn_once(logger, "notices are put back later", error)
 
     def _deliver_to_hook(self, notice: Notice) -> None:
         try:
@@ -288,37 +288,37 @@ class Deliverer:
 
     def _deliver(self, notice: Notice) -> None:
         try:
-            delivery = self._tried(notice)
+            delivery = self._try_notice(notice)
             self._store.settle_notice(notice, delivery)
             if not delivery.delivered:
                 logger.warning(
                     "notice %s of task %s to %s: %s",
-                    notice.id, notice.task, shown(notice.to), delivery.said[:200],
+                    notice.id, notice.task, shorten_target(notice.to), delivery.said[:200],
                 )  # fmt: skip
         except StoreError as error:
             logger.warning("notice %s is delivered once more: %s", notice.id, error)
         except Exception:  # others wait behind it
             logger.exception("notice %s is delivered once more", notice.id)
 
-    def _tried(self, notice: Notice) -> Delivery:
+    def _try_notice(self, notice: Notice) -> Delivery:
         age = notice.age(self._store.now())
         try:
             answered = try_once(self._whom, notice)
         except Exception as error:  # a mistake of ours must not be tried for ever, nor get lost
             logger.exception("notice %s", notice.id)
             answered = Answered(False, repr(error))
-        return judged(self._whom.rules, notice, answered, age)
+        return judge_answer(self._whom.rules, notice, answered, age)
 
 
-def shown(target: str) -> str:
+def shorten_target(target: str) -> str:
     """Shorten a target for logs: what follows its host may be a secret."""
     return "/".join(target.split("/", 3)[:3]) if notices.is_url(target) else target
 
 
 @contextmanager
-def delivering(store: DeliveryStore, config: Config) -> Iterator[None]:
+def deliver_meanwhile(store: DeliveryStore, config: Config) -> Iterator[None]:
     """Deliver meanwhile, if the file does not say otherwise."""
-    whom = configured(config)
+    whom = read_config(config)
     if not whom.rules.deliver:
         yield
         return

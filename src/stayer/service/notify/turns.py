@@ -89,7 +89,7 @@ class Turns:
             return None
         return max(share.pause(now) for share in full) if host not in full else host.pause(now)
 
-    def following(self, lane: Lane) -> Waiting | None:
+    def take_next(self, lane: Lane) -> Waiting | None:
         """Take what a lane is to tell next; None ends it."""
         host = self._hosts[lane.host]
         if host.line:

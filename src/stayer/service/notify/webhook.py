@@ -97,7 +97,7 @@ def send(
     deadline = time.monotonic() + hook.time_limit
     try:
         parts = urlsplit(hook.url)
-        with _connected(parts, deadline, may_go) as stream:
+        with _connect(parts, deadline, may_go) as stream:
             answered = _exchange(stream, parts, body, headers)
         if time.monotonic() < deadline:
             return answered
@@ -126,9 +126,7 @@ def check_host(allowed: Sequence[str] | None, host: str, addresses: Sequence[str
 
 
 @contextmanager
-def _connected(
-    parts: SplitResult, deadline: float, may_go: MayGo | None
-) -> Iterator[socket.socket]:
+def _connect(parts: SplitResult, deadline: float, may_go: MayGo | None) -> Iterator[socket.socket]:
     """Open a connection that ends at the deadline, whatever the other side does."""
     assert parts.hostname is not None
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -136,7 +134,7 @@ def _connected(
     addresses = _addresses(parts.hostname, port)
     if may_go is not None:
         may_go(parts.hostname, addresses)
-    with _reached(addresses, port, deadline) as plain, _ended_at(plain, deadline):
+    with _connect_to_any(addresses, port, deadline) as plain, _end_at(plain, deadline):
         if parts.scheme == "http":
             yield plain
             return
@@ -151,7 +149,7 @@ def _addresses(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-def _reached(addresses: Sequence[str], port: int, deadline: float) -> socket.socket:
+def _connect_to_any(addresses: Sequence[str], port: int, deadline: float) -> socket.socket:
     """Find the first address that answers."""
     problem: OSError = OSError("it has no address")
     for address in addresses:
@@ -169,7 +167,7 @@ def _reached(addresses: Sequence[str], port: int, deadline: float) -> socket.soc
 
 
 @contextmanager
-def _ended_at(stream: socket.socket, deadline: float) -> Iterator[None]:
+def _end_at(stream: socket.socket, deadline: float) -> Iterator[None]:
     """A time-out is for each byte; one who sends a byte now and then would hold us for ever."""
     same = socket.socket(fileno=os.dup(stream.fileno()))
 
@@ -201,10 +199,10 @@ def _exchange(
         text = response.read(_READ_BYTES).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):
         text = ""  # it has said how it took it
-    return _judged(response, text)
+    return _judge_response(response, text)
 
 
-def _judged(response: http.client.HTTPResponse, text: str) -> Answered:
+def _judge_response(response: http.client.HTTPResponse, text: str) -> Answered:
     status = response.status
     summary = f"{status} {response.reason}".strip()
     if text.strip():

@@ -115,9 +115,9 @@ class Forgetting:
 
     def step(self, store: UpkeepStore) -> bool:
         """Forget some of it; whether there may be more."""
-        begun = time.monotonic()
+        began_at = time.monotonic()
         seen = store.forget(self._retention, self._batch)
-        took = time.monotonic() - begun
+        took = time.monotonic() - began_at
         if took > _SLOW_S:
             self._batch = max(_FIRST_BATCH // 2, self._batch // 2)
         elif took < _QUICK_S:

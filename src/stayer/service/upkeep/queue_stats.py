@@ -20,13 +20,13 @@ class Sampler:
         self._next = time.monotonic() + self._chance.uniform(0.0, _SPREAD_S)
 
     @property
-    def left(self) -> float:
+    def remaining_s(self) -> float:
         """Seconds until it is time."""
         return max(0.0, self._next - time.monotonic())
 
     def look(self) -> None:
         """Count, if it is time; a store that does not answer is asked again in a while."""
-        if self.left > 0:
+        if self.remaining_s > 0:
             return
         self._next = time.monotonic() + 60.0
         until_over = max(0.0, self._store.sample())

@@ -29,18 +29,17 @@ from stayer.stores.redis.find import find as find_tasks
 from stayer.stores.redis.health import check, refuse_what_will_not_do
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.pack import handles as patterns
-from stayer.stores.redis.pack.changes import Arguments
-from stayer.stores.redis.pack.changes import packed_groups as packed_changes
+from stayer.stores.redis.pack.changes import Arguments, pack_changes
 from stayer.stores.redis.pack.tasks import (
     FIXED,
     Decided,
     has_one_twice,
-    packed_groups,
-    packed_parts,
-    packed_ties,
-    partly_accepted,
+    make_partial_error,
+    pack_parts,
+    pack_tasks,
+    pack_ties,
     parts_of,
-    submitted,
+    read_answers,
 )
 from stayer.stores.redis.pubsub import waiter_for
 from stayer.stores.redis.pubsub import watch as watch_events
@@ -119,22 +118,22 @@ class RedisStore(Store):
             return []
         parts = parts_of(tasks)
         if parts is None:
-            return submitted(tasks, *self._submit(tasks))
-        answers = self._server.run_each("submit", packed_parts(tasks, parts))
+            return read_answers(tasks, *self._submit(tasks))
+        answers = self._server.run_each("submit", pack_parts(tasks, parts))
         accepted: list[Submitted] = []
         try:
             for part, (now, not_fresh, *_) in zip(parts, answers, strict=True):
-                accepted += submitted(tasks[part], float(now), not_fresh)
+                accepted += read_answers(tasks[part], float(now), not_fresh)
         except StoreError as error:
             if not accepted and not error.unsure:
                 raise
-            raise partly_accepted(error, len(accepted), len(tasks)) from error
+            raise make_partial_error(error, len(accepted), len(tasks)) from error
         return accepted
 
     @retry_after_mending
     def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
         try:
-            self._submit(tasks, ties.packed(flow))
+            self._submit(tasks, ties.pack_flow(flow))
         except ties.FlowKnown:
             return False
         return True
@@ -148,7 +147,7 @@ class RedisStore(Store):
         self, tasks: Sequence[NewTask], flow: bytes = b"", decided: Decided | None = None
     ) -> tuple[float, list[record.Raw], set[str], set[str]]:
         """The time, what was not fresh, which wait, and which are needed by others of them."""
-        tied = packed_ties(tasks)
+        tied = pack_ties(tasks)
         if tied and decided is None:
             check_ties(tasks)
         needed = {id for new in tasks for id in (*new.after, *new.behind)} if tied else set()
@@ -156,7 +155,7 @@ class RedisStore(Store):
             needed |= decided.needed
         states = b"" if decided is None else record.pack(decided.states)
         arguments = Arguments(FIXED)
-        packed = record.pack(packed_groups(tasks, arguments, needed))
+        packed = record.pack(pack_tasks(tasks, arguments, needed))
         now, *answer = self._run(
             "submit", packed, has_one_twice(tasks), record.pack(tied) if tied else "", flow, states,
             *arguments.values,
@@ -172,7 +171,7 @@ class RedisStore(Store):
     def reserve(
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
     ) -> list[Task]:
-        wanted = record.pack((queues, patterns.packed(handles)))
+        wanted = record.pack((queues, patterns.pack_handles(handles)))
         given: list[Task] = []
         while True:
             try:
@@ -190,7 +189,7 @@ class RedisStore(Store):
         if not changes:
             return []
         arguments = Arguments(fixed=3)
-        packed = record.pack(packed_changes(changes, arguments))
+        packed = record.pack(pack_changes(changes, arguments))
         values, kept_apart, has_dependents = self._run("commit", packed, *arguments.values)
         if has_dependents:
             self._relay()
@@ -218,8 +217,8 @@ class RedisStore(Store):
                 meanwhile()
             return [], self.reserve(worker, queues, limit, handles)
         arguments = Arguments(fixed=6)
-        packed = record.pack(packed_changes(changes, arguments))
-        wanted = record.pack((queues, patterns.packed(handles)))
+        packed = record.pack(pack_changes(changes, arguments))
+        wanted = record.pack((queues, patterns.pack_handles(handles)))
         try:
             refused, values, kept_apart, has_dependents, went_wrong = self._run(
                 "turn", worker, limit, wanted, packed, *arguments.values, meanwhile=meanwhile
@@ -228,14 +227,14 @@ class RedisStore(Store):
             raise _may_take_no_tasks(worker) from None
         if has_dependents:
             self._relay()
-        applied = [True] * len(changes)
+        answers = [True] * len(changes)
         for number in refused:
-            applied[number] = False
+            answers[number] = False
         if went_wrong or record.without_parameters(values, kept_apart):
             tasks, failed = missing_records.readable(values, kept_apart)
             self.commit(failed)
-            return applied, tasks + self.reserve(worker, queues, limit - len(tasks), handles)
-        return applied, record.TasksReadLater(values, kept_apart) if values else []
+            return answers, tasks + self.reserve(worker, queues, limit - len(tasks), handles)
+        return answers, record.TasksReadLater(values, kept_apart) if values else []
 
     @retry_after_mending
     def promote(self, limit: int) -> float | None:
@@ -254,15 +253,15 @@ class RedisStore(Store):
     @retry_after_mending
     def see_to_missing_records(self) -> int:
         """Take what was met without its record out of where it stands; how many were lost."""
-        return missing_records.see_to_noted(self._server)
+        return missing_records.clear_noted(self._server)
 
     @retry_after_mending
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
-        return self._beat(worker, beats.about(worker, number, nonce), reports)
+        return self._beat(worker, beats.pack_worker(worker, number, nonce), reports)
 
     def _beat(self, worker: Worker, about: record.Raw, reports: Sequence[Report]) -> Beat:
         arguments = Arguments(fixed=4)
-        packed = record.pack(beats.packed(reports, arguments))
+        packed = record.pack(beats.pack_reports(reports, arguments))
         try:
             return beats.beat(self._run("beat", record.pack(about), packed, *arguments.values))
         except ScriptRefusal:

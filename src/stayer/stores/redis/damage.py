@@ -22,7 +22,7 @@ from redis.crc import key_slot
 
 from stayer.core.errors import StayerError, StoreUnusable
 from stayer.core.insight.health import Finding
-from stayer.core.limits import shown
+from stayer.core.limits import quote
 from stayer.core.model import NewTask
 from stayer.stores.redis import notices, record, schedules, streams, workers
 from stayer.stores.redis.connection.server import Server
@@ -94,7 +94,7 @@ class Mending:
         """Whether something was found, and set aside."""
         if time.monotonic() < self._not_before:
             return False
-        found = self._set_aside(_found(self._server))
+        found = self._set_aside(_find_damage(self._server))
         if not found:
             self._not_before = time.monotonic() + MEND_PAUSE_S
         return found
@@ -102,7 +102,7 @@ class Mending:
     def mend_these(self, names: Sequence[bytes]) -> bool:
         """Whether something was found under these keys."""
         return self._set_aside(
-            _looked_at(self._server, self._server.address.prefix.encode(), names)
+            _check_keys(self._server, self._server.address.prefix.encode(), names)
         )
 
     def _set_aside(self, found: Iterable[_Damage]) -> bool:
@@ -125,19 +125,19 @@ def set_aside_alone(server: Server, prefix: str, name: str, index: str) -> str |
 
     def look() -> list[tuple[Any, ...]]:
         nonlocal problem
-        found = next(_looked_at(server, prefix.encode(), [name.encode()]), None)
+        found = next(_check_keys(server, prefix.encode(), [name.encode()]), None)
         problem = None if found is None else found.problem
         if found is None:
             return []
-        return [("RENAME", name, _free(server, _beside(name.encode(), index.encode())))]
+        return [("RENAME", name, _free(server, _make_damaged_name(name.encode(), index.encode())))]
 
     for _ in range(_SET_ASIDE_TRIES):
-        if server.change_what_was_seen(name.encode(), look):
+        if server.change_if_unchanged(name.encode(), look):
             return problem
     return None
 
 
-def _beside(name: bytes, index: bytes) -> bytes:
+def _make_damaged_name(name: bytes, index: bytes) -> bytes:
     """A name for what is set aside, in the slot of the key, whatever braces that has; also with
     something behind it.
     """
@@ -167,7 +167,7 @@ def retry_after_mending(
     """An operation, tried once more after what can't be read was set aside."""
 
     @functools.wraps(operation)
-    def tried(store: _S, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
+    def call(store: _S, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
         try:
             return operation(store, *arguments, **named)
         except Exception as error:
@@ -175,7 +175,7 @@ def retry_after_mending(
                 raise
         return operation(store, *arguments, **named)
 
-    return tried
+    return call
 
 
 _DAMAGE_MESSAGES = (
@@ -236,10 +236,10 @@ def _check_streams(server: Server) -> list[Finding]:
     ]
 
 
-def _found(server: Server) -> Iterator[_Damage]:
+def _find_damage(server: Server) -> Iterator[_Damage]:
     prefix = server.address.prefix.encode()
     for names in keys_below(server, prefix):
-        yield from _looked_at(server, prefix, names)
+        yield from _check_keys(server, prefix, names)
 
 
 def keys_below(server: Server, prefix: bytes) -> Iterator[list[bytes]]:
@@ -254,13 +254,13 @@ def keys_below(server: Server, prefix: bytes) -> Iterator[list[bytes]]:
             return
 
 
-def _looked_at(server: Server, prefix: bytes, names: Sequence[bytes]) -> Iterator[_Damage]:
+def _check_keys(server: Server, prefix: bytes, names: Sequence[bytes]) -> Iterator[_Damage]:
     known = [(name, _word(name[len(prefix) + 1 :])) for name in names]
     known = [(name, word) for name, word in known if word in _TYPE_OF]
     types = server.ask_many([("TYPE", name) for name, _ in known])
     right: list[tuple[bytes, str]] = []
     for (name, word), kind in zip(known, types, strict=True):
-        wanted = _wanted(name, word)
+        wanted = _expected_type(name, word)
         if kind == b"none":
             continue
         if kind.decode() != wanted:
@@ -268,9 +268,9 @@ def _looked_at(server: Server, prefix: bytes, names: Sequence[bytes]) -> Iterato
         else:
             right.append((name, word))
     questions = [(name, word, _question(name, word)) for name, word in right]
-    asked = [(name, word, question) for name, word, question in questions if question]
-    answers = server.ask_many([question for _, _, question in asked])
-    for (name, word, _), answer in zip(asked, answers, strict=True):
+    checks = [(name, word, question) for name, word, question in questions if question]
+    answers = server.ask_many([question for _, _, question in checks])
+    for (name, word, _), answer in zip(checks, answers, strict=True):
         damage = None if answer is None else _problem(name, word, answer)
         if damage is not None:
             yield damage
@@ -293,7 +293,7 @@ def _word(rest: bytes) -> str:
     return rest.partition(b":")[0].decode(errors="replace")
 
 
-def _wanted(name: bytes, word: str) -> str:
+def _expected_type(name: bytes, word: str) -> str:
     return "set" if name.endswith((b":state:reserved", b":state:started")) else _TYPE_OF[word]
 
 
@@ -308,7 +308,7 @@ def _question(name: bytes, word: str) -> tuple[Any, ...] | None:
         return ("HGETALL", name)
     if word in _BYTES or word in ("parameters", "result"):
         return None
-    match _wanted(name, word):
+    match _expected_type(name, word):
         case "set":
             return ("SMEMBERS", name)
         case "zset":
@@ -366,7 +366,7 @@ def _problem(name: bytes, word: str, answer: Any) -> _Damage | None:
             case _:
                 return _members(name, answer)
     except Exception as error:
-        return _Damage(name, f"can't be read: {shown(str(error) or type(error).__name__)}")
+        return _Damage(name, f"can't be read: {quote(str(error) or type(error).__name__)}")
     return None
 
 
@@ -446,7 +446,7 @@ def _members(name: bytes, members: Sequence[bytes]) -> _Damage | None:
 def _some(name: bytes, wrong: Sequence[bytes]) -> _Damage | None:
     if not wrong:
         return None
-    some = ", ".join(shown(each[:60]) for each in wrong[:_SHOWN])
+    some = ", ".join(quote(each[:60]) for each in wrong[:_SHOWN])
     return _Damage(name, f"has what can't be read: {some}", tuple(wrong))
 
 
@@ -464,7 +464,7 @@ def _set_aside(server: Server, damage: _Damage) -> bool:
 
     def look() -> list[tuple[Any, ...]]:
         nonlocal done
-        found = next(_looked_at(server, prefix, [damage.key]), None)
+        found = next(_check_keys(server, prefix, [damage.key]), None)
         done = found is not None
         if found is None:
             return []
@@ -478,7 +478,7 @@ def _set_aside(server: Server, damage: _Damage) -> bool:
     if server.ask("TYPE", index) not in (b"hash", b"none"):
         server.ask("DEL", index)
     for _ in range(_SET_ASIDE_TRIES):
-        if server.change_what_was_seen(damage.key, look):
+        if server.change_if_unchanged(damage.key, look):
             return done
     return False  # who meets it next tries again
 
@@ -495,7 +495,7 @@ def _free(server: Server, name: bytes) -> bytes:
 def _removals(damage: _Damage, prefix: bytes) -> list[tuple[Any, ...]]:
     """What takes members away."""
     assert damage.members is not None
-    kind = _wanted(damage.key, _word(damage.key[len(prefix) + 1 :]))
+    kind = _expected_type(damage.key, _word(damage.key[len(prefix) + 1 :]))
     if kind == "list":
         return [("LREM", damage.key, 0, member) for member in damage.members]
     return [(_REMOVE[kind], damage.key, *damage.members)]

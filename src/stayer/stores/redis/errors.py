@@ -49,7 +49,7 @@ def plain(error: ResponseError) -> ResponseError:
     return _REFUSALS.get(found["word"], ResponseError)(found["message"].removeprefix("-"))
 
 
-def moved(url: str, error: RedisError) -> Moved:
+def moved_error(url: str, error: RedisError) -> Moved:
     """It was asked of a node of a cluster."""
     return Moved(f"{node_of_cluster(url)} ({error})")
 
@@ -95,17 +95,17 @@ def raise_translated(url: str, error: BaseException | None, only_reads: bool = F
         case UnicodeEncodeError() | DataError():
             raise BadInput(f"{url} can't keep this value: {error}") from error
         case MovedError():
-            raise moved(url, error) from error
+            raise moved_error(url, error) from error
         case RedisError():
-            raise _asked(_translation(url, error, only_reads), error, only_reads) from error
+            raise _make_error(_translation(url, error, only_reads), error, only_reads) from error
         case OSError():
             unreachable = StoreUnreachable(f"{url} can't be reached: {error}")
-            raise _asked(unreachable, error, only_reads) from error
+            raise _make_error(unreachable, error, only_reads) from error
         case _:
             return
 
 
-def _asked(translation: StoreError, error: Exception, only_reads: bool) -> StoreError:
+def _make_error(translation: StoreError, error: Exception, only_reads: bool) -> StoreError:
     """It was asked something, and may have done that if it did not say otherwise."""
     has_answered = isinstance(error, ResponseError | AuthenticationError | BusyLoadingError)
     is_replaced = str(error).startswith(("UNBLOCKED", "WAIT cannot be used with replica"))

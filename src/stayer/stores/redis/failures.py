@@ -18,10 +18,10 @@ def find(places: Sequence[tuple[Server, Sequence[str]]], limit: int) -> Failures
         for part in _parts(server, queues):
             homes[part.queue] = server
             parts.append(part)
-    groups = failures.gathered(parts)
-    examples, lately = _looked_at(homes, groups[:limit])
+    groups = failures.group_by_fault(parts)
+    examples, lately = _read_examples(homes, groups[:limit])
     return Failures(
-        failures=failures.described(groups[:limit], examples, lately),
+        failures=failures.describe_groups(groups[:limit], examples, lately),
         faults=len(groups),
         tasks=sum(group.count for group in groups),
     )
@@ -35,7 +35,7 @@ def _parts(server: Server, queues: Sequence[str]) -> list[Part]:
     ]
 
 
-def _looked_at(
+def _read_examples(
     homes: dict[str, Server], groups: Sequence[Group]
 ) -> tuple[dict[str, Example], dict[str, list[int]]]:
     """The newest task of each group, and how many failed lately, by fingerprint."""

@@ -35,7 +35,7 @@ def find_places(
     server: Server, filter: Filter, position: Place, limit: int
 ) -> list[tuple[Place, Task]]:
     """Tasks that match, newest first, from behind a place on."""
-    wanted = pack(_packed(filter))
+    wanted = pack(_pack_filter(filter))
     found: list[tuple[Place, Task]] = []
     while True:
         answer = server.run("find", wanted, position, limit - len(found), _LOOKED_AT)
@@ -45,7 +45,7 @@ def find_places(
             return found
 
 
-def _packed(filter: Filter) -> Raw:
+def _pack_filter(filter: Filter) -> Raw:
     return (
         filter.ids or False, filter.prefix or False, filter.queues or False, filter.states or False,
         _unless_none(filter.name), _unless_none(filter.owner), filter.tags or False,

@@ -16,8 +16,8 @@ from stayer.core.flows.model import (
     NewFlow,
     Part,
     Upstreams,
-    kept_out,
-    relayed,
+    decide_waiting,
+    explain_unique_conflict,
 )
 from stayer.core.model import State, Task
 from stayer.stores.redis import reads, record
@@ -40,7 +40,7 @@ class _About(msgspec.Struct):
 _about = msgspec.json.Decoder(_About).decode
 
 
-def packed(flow: NewFlow, created: float | None = None) -> bytes:
+def pack_flow(flow: NewFlow, created: float | None = None) -> bytes:
     """A new flow as the script gets it; its time comes from there, unless it is given."""
     about = {"name": flow.name, "owner": flow.owner, "parts": flow.parts}
     moment = () if created is None else (repr(created),)
@@ -62,7 +62,7 @@ def refuse(problem: Raw) -> NoReturn:
             "first, or both together. Nothing was accepted"
         )
     if problem[0] == b"kept out":
-        raise Refused(kept_out(problem[1].decode(), problem[2].decode()))
+        raise Refused(explain_unique_conflict(problem[1].decode(), problem[2].decode()))
     ids = sorted(each.decode() for each in problem[1])
     raise Refused(
         f"{len(ids)} of the flow's tasks have ids that are or were in use ({', '.join(ids[:3])}): "
@@ -72,14 +72,14 @@ def refuse(problem: Raw) -> NoReturn:
 
 def relay(server: Server, limit: int) -> bool:
     """Let up to so many waiters hear of what has ended; whether there is more to pass on."""
-    values, heard, *_ = server.run("outbox", limit, record.pack({}))
-    return tell(server, values, heard, partial(reads.get, server))
+    values, ends, *_ = server.run("outbox", limit, record.pack({}))
+    return relay_ends(server, values, ends, partial(reads.get, server))
 
 
-def tell(
+def relay_ends(
     server: Server,
     values: Sequence[bytes],
-    heard: Sequence[Raw],
+    ends: Sequence[Raw],
     get: Callable[[Sequence[str]], Sequence[Task | None]],
 ) -> bool:
     """Let these waiters hear of what has ended; whether there is more to pass on."""
@@ -87,17 +87,17 @@ def tell(
     tasks = record.tasks(values)
     wanted = list(dict.fromkeys(task.policy.near for task in tasks if task.policy.near))
     nearby = dict(zip(wanted, get(wanted), strict=True)) if wanted else {}
-    for task, (number, *words) in zip(tasks, heard, strict=True):
-        ended = [_ended(words[at : at + 3]) for at in range(0, len(words), 3)]
+    for task, (number, *words) in zip(tasks, ends, strict=True):
+        ended = [_read_ended(words[at : at + 3]) for at in range(0, len(words), 3)]
         upstream = nearby.get(task.policy.near) if task.policy.near else None
         left = number - len(ended)
-        change = relayed(task, ended, left, upstream) if task.state == "waiting" else None
-        group = changes.packed_groups([change], Arguments(0))[0] if change else False
+        change = decide_waiting(task, ended, left, upstream) if task.state == "waiting" else None
+        group = changes.pack_changes([change], Arguments(0))[0] if change else False
         waiters.append((task.id, number, [each.id for each in ended], group))
     return bool(server.run("relay", record.pack(waiters)))
 
 
-def _ended(words: Sequence[bytes]) -> Ended:
+def _read_ended(words: Sequence[bytes]) -> Ended:
     id, state, kind = (word.decode() for word in words)
     return Ended(id, msgspec.convert(state, State), kind == "b")
 

@@ -43,7 +43,7 @@ def check(server: Server) -> list[Finding]:
         lambda: check_node(server, True),
         lambda: damage.check(server),
         lambda: missing_records.check(server),
-        lambda: [incoming(server, *names)],
+        lambda: [check_incoming(server, *names)],
         lambda: _other_prefixes(server),
     )
     return [finding for look in looks for finding in _as_far_as_possible(look)]
@@ -292,7 +292,7 @@ def _other_prefixes(server: Server) -> list[Finding]:
     return [Finding("prefix", "warn", message, todo)]
 
 
-def incoming(server: Server, list_of: str, refused: str) -> Finding:
+def check_incoming(server: Server, list_of: str, refused: str) -> Finding:
     """What came in from outside, and what was of no use."""
     waiting, useless = (server.ask("LLEN", name) for name in (list_of, refused))
     if not useless:

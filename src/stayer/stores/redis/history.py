@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from stayer.core.history.attempt_times import moment_of
-from stayer.core.history.gaps import DROPPED, known_across, note
+from stayer.core.history.gaps import DROPPED, keep_across_gap, note
 from stayer.core.model import Attempt, Event, Fault, State
 from stayer.stores.redis.record import (
-    BORN_SCHEDULED,
-    BORN_WAITING,
+    INITIALLY_SCHEDULED,
+    INITIALLY_WAITING,
     created_and_seq,
     record_end,
     task,
@@ -78,11 +78,11 @@ def history(value: bytes, older: Sequence[bytes]) -> Iterator[Moment]:
 def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
     """The events of a task; the first is in its record."""
     (created, seq), known = created_and_seq(value), task(value)
-    born: State = "scheduled" if value[0] & BORN_SCHEDULED else "pending"
-    if value[0] & BORN_WAITING:
-        born = "waiting"
+    initial: State = "scheduled" if value[0] & INITIALLY_SCHEDULED else "pending"
+    if value[0] & INITIALLY_WAITING:
+        initial = "waiting"
     id, queue = known.id, known.queue
-    found = [Event(number=seq, at=created, id=id, queue=queue, event=born)]
+    found = [Event(number=seq, at=created, id=id, queue=queue, event=initial)]
     holder: str | None = None
     for moment in history(value, older):
         about = moment.about
@@ -112,7 +112,7 @@ def attempts(value: bytes, older: Sequence[bytes], usages: dict[int, bytes]) -> 
     for moment in history(value, older):
         about = moment.about
         if about.event == DROPPED:
-            found = known_across(found, task(value))
+            found = keep_across_gap(found, task(value))
         if about.event == "reserved":
             node = about.node or None
             found[moment.attempt] = {"worker": about.worker, "node": node, "reserved_at": about.at}

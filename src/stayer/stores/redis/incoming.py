@@ -19,13 +19,13 @@ from stayer.core.lifecycle import Cancel, decide
 from stayer.core.limits import WRITTEN
 from stayer.core.model import RUNNING, Change, NewTask, Task
 from stayer.core.submit import checks
-from stayer.core.submit.compare import differing
+from stayer.core.submit.compare import find_differences
 from stayer.core.submit.json import parse_submission
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.pack import changes
 from stayer.stores.redis.pack.changes import Arguments
-from stayer.stores.redis.pack.tasks import packed_groups
+from stayer.stores.redis.pack.tasks import pack_tasks
 from stayer.stores.redis.record import Raw, pack, tasks
 
 logger = logging.getLogger("stayer.incoming")
@@ -75,32 +75,32 @@ def too_long(length: int) -> str:
 
 
 def _refuse_long(server: Server, length: int, beginning: bytes) -> None:
-    refusal = (shown(beginning), too_long(length))
+    refusal = (cut_item(beginning), too_long(length))
     if server.run("refuse_long", length, beginning, *refusal):
-        tell(key("incoming", server.address.prefix), [refusal])
+        log_refused(key("incoming", server.address.prefix), [refusal])
 
 
 def _take(server: Server, items: list[bytes]) -> int:
     arguments = Arguments(fixed=3)
     packed: list[Raw] = []
     for item in items:
-        if (id := deleted_by(item)) is None:
-            packed.append((arguments.add(item), *_submitted(item, arguments)))
+        if (id := id_to_delete(item)) is None:
+            packed.append((arguments.add(item), *_pack_submission(item, arguments)))
         elif packed:
             break  # what stands before it may be the very task: first things first
         else:
-            packed.append((arguments.add(item), *_cancelled(server, item, id, arguments)))
+            packed.append((arguments.add(item), *_pack_cancellation(server, item, id, arguments)))
             break
     answer = server.run("take_incoming", pack(packed), *arguments.values)
     taken, values, kept_apart, kept_out = answer
     refused = [what for _, kind, what in packed[:taken] if kind == "refused"]
     pairs = zip(kept_out[::2], kept_out[1::2], strict=True)
-    refused += [(shown(items[at]), why.decode(errors="replace")) for at, why in pairs]
+    refused += [(cut_item(items[at]), why.decode(errors="replace")) for at, why in pairs]
     if values:
         others = _others(items[:taken], tasks(values, kept_apart))
         _remember(server, others)
         refused += others
-    tell(key("incoming", server.address.prefix), refused)
+    log_refused(key("incoming", server.address.prefix), refused)
     return int(taken)
 
 
@@ -116,13 +116,13 @@ def _others(items: Sequence[bytes], there: Sequence[Task]) -> list[Refusal]:
         except (BadInput, TypeError):
             continue
         if new.id in known and (why := difference(new, known[new.id])):
-            found.append((shown(item), why))
+            found.append((cut_item(item), why))
     return found
 
 
 def difference(new: NewTask, there: Task) -> str | None:
     """Why an item was of no use that has the id of this task; None if it is the same."""
-    fields = differing(new, there)
+    fields = find_differences(new, there)
     if not fields:
         return None
     return f"task {new.id!r} is there already, and differs in {', '.join(fields)}"
@@ -137,7 +137,7 @@ def _remember(server: Server, refused: Sequence[Refusal]) -> None:
     server.ask("LTRIM", place, 0, KEPT - 1)
 
 
-def tell(place: str, refused: Sequence[Refusal]) -> None:
+def log_refused(place: str, refused: Sequence[Refusal]) -> None:
     """A line for each reason in the log of whoever takes items, however many items there are; one
     for all the others if there are too many reasons.
     """
@@ -151,7 +151,7 @@ def tell(place: str, refused: Sequence[Refusal]) -> None:
         logger.warning("of no use in %s for other reasons: %d more", place, rest)
 
 
-def deleted_by(item: bytes) -> str | None:
+def id_to_delete(item: bytes) -> str | None:
     """The task that an item takes back; None if it is a task itself."""
     if len(item) > WRITTEN:
         return None
@@ -184,31 +184,33 @@ def _refuse_odd_deletion(item: bytes) -> None:
             raise BadInput('delete takes one id and stands alone, as in {"delete": "film-1"}')
 
 
-def _submitted(item: bytes, arguments: Arguments) -> tuple[str, Raw]:
+def _pack_submission(item: bytes, arguments: Arguments) -> tuple[str, Raw]:
     try:
-        return "task", packed_groups([task_of(item)], arguments)[0]
+        return "task", pack_tasks([task_of(item)], arguments)[0]
     except (BadInput, TypeError) as error:  # what one can't take must not stand in everyone's way
-        return _refused(item, str(error))
+        return _pack_refusal(item, str(error))
 
 
-def shown(item: bytes) -> str:
+def cut_item(item: bytes) -> str:
     """Cut an item to what is kept when it is refused."""
     return item[:SHOWN].decode(errors="replace")
 
 
-def _refused(item: bytes, why: str) -> tuple[str, Raw]:
-    return "refused", (shown(item), why[:SAID])
+def _pack_refusal(item: bytes, why: str) -> tuple[str, Raw]:
+    return "refused", (cut_item(item), why[:SAID])
 
 
-def _cancelled(server: Server, item: bytes, id: str, arguments: Arguments) -> tuple[str, Raw]:
+def _pack_cancellation(
+    server: Server, item: bytes, id: str, arguments: Arguments
+) -> tuple[str, Raw]:
     values, kept_apart = server.run("get", id)
     if values[0] is None:
-        return _refused(item, f"no task {id!r} to delete")
+        return _pack_refusal(item, f"no task {id!r} to delete")
     [task] = tasks(values, kept_apart)
     if task.state == "cancelled" or (task.state in RUNNING and task.cancel_wanted):
         return "done", False
     try:
         change: Change = decide(task, Cancel())
     except Refused as error:
-        return _refused(item, str(error))
-    return "change", changes.packed_groups([change], arguments)[0]
+        return _pack_refusal(item, str(error))
+    return "change", changes.pack_changes([change], arguments)[0]

@@ -31,7 +31,7 @@ def look(server: Server) -> None:
     server.run("missing_records", 0, _LOOKED_AT_A_MINUTE)
 
 
-def see_to_noted(server: Server) -> int:
+def clear_noted(server: Server) -> int:
     """Take some of those that were noted out of where they stand; how many tasks were lost."""
     lost = int(server.run("missing_records", _CLEAR_BATCH, 0))
     if lost:

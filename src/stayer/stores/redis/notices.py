@@ -28,10 +28,10 @@ def take_notices(
 def settle_notice(server: Server, notice: Notice, delivery: Delivery) -> bool:
     """What came of the try, if it still is this one's."""
     after = "" if delivery.after is None else repr(float(delivery.after))
-    said = delivery.said[:SAID_LIMIT]
+    summary = delivery.said[:SAID_LIMIT]
     fence = notice.id, notice.tries, notice.forgiven
     put_back = int(delivery.is_put_back)
-    return bool(server.run("settle_notice", *fence, delivery.state, after, said, put_back) == 1)
+    return bool(server.run("settle_notice", *fence, delivery.state, after, summary, put_back) == 1)
 
 
 def page(
@@ -72,7 +72,7 @@ def _place(notice: Notice) -> str:
     return f"{int(notice.at * 1000000 + 0.5):016d}{notice.id}"
 
 
-def merged(pages: Sequence[NoticePage], limit: int) -> NoticePage:
+def merge_pages(pages: Sequence[NoticePage], limit: int) -> NoticePage:
     """The pages of several shards as one."""
     found = sorted((each for page in pages for each in page.notices), key=_place, reverse=True)
     shown = cut(found, limit)
@@ -101,11 +101,11 @@ def read(id: bytes, pairs: Sequence[Raw]) -> Notice:
         since=None if since is None else float(since),
         next=None if following is None else float(following),
         said=None if said is None else said.decode(),
-        record=notices.bounded(task, also=_not_copied(known)),
+        record=notices.notice_record_of(task, also=_list_uncopied(known)),
     )
 
 
-def _not_copied(known: dict[bytes, bytes]) -> list[str]:
+def _list_uncopied(known: dict[bytes, bytes]) -> list[str]:
     """What the task keeps apart, and was too long to be kept with the notice."""
     flags = known[b"record"][0]
     apart = {

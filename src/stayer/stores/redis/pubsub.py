@@ -42,8 +42,8 @@ class Line:
         self._connection = connection
         self.channels = frozenset(channels)
         self._pid = os.getpid()
-        self._heard = time.monotonic()
-        self._asked: float | None = None
+        self._heard_at = time.monotonic()
+        self._pinged_at: float | None = None
 
     @property
     def socket(self) -> int:
@@ -56,7 +56,7 @@ class Line:
         try:
             while self._connection.can_read(0):
                 kind, *parts = self._connection.read_response()
-                self._heard, self._asked = time.monotonic(), None
+                self._heard_at, self._pinged_at = time.monotonic(), None
                 if kind in (b"message", b"smessage"):
                     channel, text = parts
                     found.append((channel.decode(), text.decode(errors="replace")))
@@ -70,13 +70,13 @@ class Line:
     def ask_for_life(self) -> None:
         """Ask a connection that was silent for long, and give it up if it does not answer."""
         now = time.monotonic()
-        if now - self._heard < _SILENCE_S:
+        if now - self._heard_at < _SILENCE_S:
             return
         try:
-            if self._asked is None:
-                self._asked = now
+            if self._pinged_at is None:
+                self._pinged_at = now
                 self._connection.send_command("PING")
-            elif now - self._asked >= REPAIR_S:
+            elif now - self._pinged_at >= REPAIR_S:
                 raise TimeoutError("no sign of life")
         except (RedisError, OSError) as error:
             self._give_up(error)
@@ -92,7 +92,7 @@ class Line:
         ) from error
 
 
-def subscribed(server: Server, questions: Sequence[Sequence[str]]) -> Line:
+def subscribe(server: Server, questions: Sequence[Sequence[str]]) -> Line:
     """A connection on which a server has confirmed these: SUBSCRIBE or SSUBSCRIBE, and channels."""
     connection = server.open_connection()
     try:
@@ -110,7 +110,7 @@ def subscribed(server: Server, questions: Sequence[Sequence[str]]) -> Line:
 
 def single_line(server: Server, channels: Sequence[str]) -> Callable[[], list[Line]]:
     """How to listen to one server."""
-    return lambda: [subscribed(server, [("SUBSCRIBE", *channels)])]
+    return lambda: [subscribe(server, [("SUBSCRIBE", *channels)])]
 
 
 class Ear:
@@ -133,10 +133,10 @@ class Ear:
     def is_connected(self) -> bool:
         return bool(self._lines)
 
-    def hears(self, channels: Iterable[str]) -> bool:
+    def is_subscribed_to(self, channels: Iterable[str]) -> bool:
         """Whether it is subscribed to all of these."""
-        heard = {channel for line in self._lines for channel in line.channels}
-        return heard.issuperset(channels)
+        subscriptions = {channel for line in self._lines for channel in line.channels}
+        return subscriptions.issuperset(channels)
 
     def listen(self, timeout: float) -> list[tuple[str, str]] | None:
         """The messages that came (channel, text), as soon as there are some; None: it was rung.
@@ -218,7 +218,7 @@ class RedisWaiter:
                 break  # what came meanwhile was not heard
             left = REPAIR_S if deadline is None else min(REPAIR_S, deadline - time.monotonic())
             messages = self._listen(max(0.0, left))
-            if messages is None or self._is_news(messages):
+            if messages is None or self._has_new(messages):
                 break
             if time.monotonic() - self._looked >= REPAIR_S and self._look():
                 break
@@ -240,7 +240,7 @@ class RedisWaiter:
         except StoreUnreachable:
             return []  # and the next round connects again, or says that it can't
 
-    def _is_news(self, messages: list[tuple[str, str]]) -> bool:
+    def _has_new(self, messages: list[tuple[str, str]]) -> bool:
         """Whether one of them tells of something that was not seen. Another database of the server
         has the same channels: its messages are passed over. What does not say whose it is (an
         older Stayer's) may be anybody's, and so is no proof of what was seen here.
@@ -265,7 +265,7 @@ class RedisWaiter:
     def _look(self) -> bool:
         self._looked = time.monotonic()
         marks = self._marks()
-        if not self._ear.hears(marks.numbers):
+        if not self._ear.is_subscribed_to(marks.numbers):
             self._ear.connect()  # a node of a cluster is back: listen there too
         changed = marks.numbers != self._seen
         self._remember(marks)

@@ -13,7 +13,7 @@ from stayer.core.model import Kept, QueueInfo, QueueSettings, State
 from stayer.core.queue_settings import refuse_key_limits
 from stayer.stores.redis import record
 from stayer.stores.redis.connection.server import ScriptRefusal, Server
-from stayer.stores.redis.reads import decoded_queues
+from stayer.stores.redis.reads import decode_queues
 
 
 def set_queue(server: Server, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
@@ -24,7 +24,7 @@ def set_queue(server: Server, name: str, **settings: Unpack[QueueSettings]) -> Q
     except ScriptRefusal as refusal:
         refuse_key_limits(int(refusal.details))
         raise
-    return decoded_queues(answer)[0]
+    return decode_queues(answer)[0]
 
 
 def _packable(settings: QueueSettings) -> dict[str, record.Raw]:

@@ -107,10 +107,10 @@ def checkpoint(server: Server, id: str) -> Checkpoint | None:
 
 def queues(server: Server, names: Sequence[str] = ()) -> list[QueueInfo]:
     """Read these queues, or all, by name."""
-    return decoded_queues(server.run("queues", *names))
+    return decode_queues(server.run("queues", *names))
 
 
-def decoded_queues(answer: Raw) -> list[QueueInfo]:
+def decode_queues(answer: Raw) -> list[QueueInfo]:
     """Queues with their counts, by name."""
     listened, now, *stored = answer
     listeners = Counter(queue for words in listened for queue in set(_words.decode(words)))

@@ -52,7 +52,7 @@ NUMBER_OF = {_NAMES[number]: number for number in sorted(_NAMES)}
 _KIND = [_NUMBERED[number] for number in range(len(OWN) + 1, len(FIELDS) + 1)]
 
 PARAMETERS_TEXT, PARAMETERS_BYTES, RESULT_TEXT, RESULT_BYTES = 1, 2, 4, 8
-BORN_SCHEDULED, BORN_WAITING = 16, 32
+INITIALLY_SCHEDULED, INITIALLY_WAITING = 16, 32
 """The flags: which values have keys of their own, and in which form; the state that it began in."""
 
 SHORT = 1024
@@ -143,7 +143,7 @@ _WRITE_OWN = {
 }
 
 
-def _writing() -> str:
+def _writer_source() -> str:
     """The source of `all_of_kind`: the fields of a new task that others may have in common."""
     values = ", ".join(
         _WRITE_OWN.get(field.name)
@@ -154,7 +154,9 @@ def _writing() -> str:
 
 
 _all_of_kind: Callable[[NewTask, bool], list[Raw]] = generated.function(
-    "all_of_kind", _writing(), {"_text": text, **{f"_{each.name}": each.default for each in _KIND}}
+    "all_of_kind",
+    _writer_source(),
+    {"_text": text, **{f"_{each.name}": each.default for each in _KIND}},
 )
 
 
@@ -218,7 +220,7 @@ def tasks(values: Sequence[Raw], kept_apart: Sequence[Raw] = ()) -> list[Task]:
     found = [task(value) for value in values]
     for number in range(0, len(kept_apart), 3):
         index, parameters, result = kept_apart[number : number + 3]
-        found[index] = _completed(found[index], values[index][0], parameters, result)
+        found[index] = _add_values(found[index], values[index][0], parameters, result)
     return found
 
 
@@ -251,7 +253,7 @@ def tasks_or_none(values: Sequence[Raw], kept_apart: Sequence[Raw]) -> list[Task
         index, parameters, result = kept_apart[number : number + 3]
         there = found[index]
         assert there is not None
-        found[index] = _completed(there, values[index][0], parameters, result)
+        found[index] = _add_values(there, values[index][0], parameters, result)
     return found
 
 
@@ -265,7 +267,7 @@ def without_parameters(values: Sequence[Raw], kept_apart: Sequence[Raw]) -> set[
     }
 
 
-def _completed(task: Task, flags: int, parameters: Raw, result: Raw) -> Task:
+def _add_values(task: Task, flags: int, parameters: Raw, result: Raw) -> Task:
     if flags & (PARAMETERS_TEXT | PARAMETERS_BYTES):
         task = replace(task, parameters=_value(parameters, flags & PARAMETERS_TEXT))
     if flags & (RESULT_TEXT | RESULT_BYTES):
@@ -314,7 +316,7 @@ _SHORT_KIND = 200
 _known_kind = lru_cache(maxsize=512)(_task_of_kind)
 
 
-def _dated(decoder: msgspec.json.Decoder[T], text: str) -> T:
+def _decode_dated(decoder: msgspec.json.Decoder[T], text: str) -> T:
     """A part that the script has put its moment in front of."""
     at, _, form = text.partition(" ")
     return replace(decoder.decode(form), at=float(at))  # type: ignore[type-var]
@@ -322,10 +324,10 @@ def _dated(decoder: msgspec.json.Decoder[T], text: str) -> T:
 
 def usage(stored: bytes) -> Usage:
     """A point of a series."""
-    return _dated(_usage, stored.decode())
+    return _decode_dated(_usage, stored.decode())
 
 
-def packed_order(order: Order) -> tuple[int, bool, bool, str]:
+def pack_order(order: Order) -> tuple[int, bool, bool, str]:
     """What the scripts must know of an order (number, cancel?, acknowledged?), and all of it."""
     is_cancel = order.verb == "cancel"
     return order.number, is_cancel, order.acknowledged, _json.encode(order).decode()
@@ -355,13 +357,13 @@ _READ: dict[Kind, str] = {
 }
 """Fields of a kind as they are read: false stands for the default."""
 _READ_OWN = {
-    "progress": "None if progress is False else _dated(_progress_decoder, progress)",
-    "usage": "None if usage is False else _dated(_usage_decoder, usage)",
+    "progress": "None if progress is False else _decode_dated(_progress_decoder, progress)",
+    "usage": "None if usage is False else _decode_dated(_usage_decoder, usage)",
     "orders": "() if orders is False else _orders(orders)",
 }
 
 
-def _reading() -> str:
+def _reader_source() -> str:
     """The source of `with_all_fields`: one long expression, for every kind that is met."""
     own = {"id": "''", "created": "0.0", "updated": "0.0", "parameters": "None", "result": "None"}
     values = ",\n        ".join(
@@ -380,10 +382,10 @@ def _reading() -> str:
 _DECODED = [field for field in _KIND if field.kind in ("variables", "struct")]
 _with_all_fields: Callable[[list[Raw]], Task] = generated.function(
     "with_all_fields",
-    _reading(),
+    _reader_source(),
     {
         "Task": Task,
-        "_dated": _dated,
+        "_decode_dated": _decode_dated,
         "_orders": _orders,
         **{f"_{field.name}_decoder": msgspec.json.Decoder(field.type) for field in _DECODED},
         **{f"_{field.name}": field.default for field in _KIND if field.name != "orders"},
@@ -392,7 +394,7 @@ _with_all_fields: Callable[[list[Raw]], Task] = generated.function(
 """A task that has nothing of its own, from the fields of its kind."""
 
 
-def purged(id: str, stored: bytes) -> Task:
+def read_purged(id: str, stored: bytes) -> Task:
     """What is left of a purged task."""
     queue, state, created, finished_at, at = _unpack(stored)
     return Task(

@@ -29,7 +29,7 @@ class Replicas:
         self._address = address
         self._brief_until = 0.0
 
-    def patience(self) -> float | None:
+    def wait_s(self) -> float | None:
         """How long to wait for them now, in seconds; None if nobody has to. Of a cluster the other
         nodes go on: who asks them in turn must not be held up by the same one each time.
         """

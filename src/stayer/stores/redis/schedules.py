@@ -11,20 +11,20 @@ from stayer.core.schedules.model import (
     Firing,
     Overlap,
     Schedule,
-    overtaken,
-    packed_task,
-    unpacked_task,
+    explain_conflict,
+    pack_task,
+    unpack_task,
 )
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.pack.changes import Arguments
-from stayer.stores.redis.pack.tasks import packed_groups
+from stayer.stores.redis.pack.tasks import pack_tasks
 from stayer.stores.redis.record import Raw, pack
 
 
 def schedules(server: Server, names: Sequence[str] = ()) -> list[Schedule]:
     """By name."""
-    asked = ("named", *names) if names else ("all",)
-    found = {schedule.name: schedule for schedule in read(server.run("schedules", *asked))}
+    selection = ("named", *names) if names else ("all",)
+    found = {schedule.name: schedule for schedule in read(server.run("schedules", *selection))}
     return [schedule for _, schedule in sorted(found.items())]
 
 
@@ -38,20 +38,20 @@ def put_schedule(
 ) -> Schedule:
     """Make or change one; `was` is the one that a shard of a cluster takes over from another."""
     fields = {
-        "cron": schedule.cron, "zone": schedule.zone, "task": packed_task(schedule.task),
+        "cron": schedule.cron, "zone": schedule.zone, "task": pack_task(schedule.task),
         "overlap": schedule.overlap, "catch_up": schedule.catch_up,
         "jitter": _number(schedule.jitter), "paused": str(int(schedule.paused)),
         "origin": schedule.origin or "", "next": _number(schedule.next), "waiting": "",
     }  # fmt: skip
     flat = [part for field in fields.items() for part in field]
-    fixed = (schedule.name, schedule.task.queue, _number(seen), _taken_over(was))
+    fixed = (schedule.name, schedule.task.queue, _number(seen), _pack_replaced(was))
     found = read(server.run("put_schedule", *fixed, *flat))
     if not found:
-        raise Refused(overtaken(schedule.name))
+        raise Refused(explain_conflict(schedule.name))
     return found[0]
 
 
-def _taken_over(was: Schedule | None) -> bytes | str:
+def _pack_replaced(was: Schedule | None) -> bytes | str:
     if was is None:
         return ""
     moments = (_number(was.created), _number(was.last) or False)
@@ -61,7 +61,7 @@ def _taken_over(was: Schedule | None) -> bytes | str:
 def fire(server: Server, firing: Firing) -> bool:
     """Compare and swap, and with it the tasks."""
     arguments = Arguments(fixed=9)
-    packed = pack(packed_groups(firing.tasks, arguments))
+    packed = pack(pack_tasks(firing.tasks, arguments))
     moments = map(_number, (firing.updated, firing.seen, firing.last, firing.next))
     waiting = "1" if firing.waiting else ""
     fixed = (firing.name, *moments, waiting, packed)
@@ -95,7 +95,7 @@ def _schedule(name: str, fields: dict[str, str]) -> Schedule:
         name=name,
         cron=fields["cron"],
         zone=fields["zone"],
-        task=unpacked_task(fields["task"]),
+        task=unpack_task(fields["task"]),
         overlap=cast(Overlap, fields["overlap"]),
         catch_up=cast(CatchUp, fields["catch_up"]),
         jitter=moment("jitter"),

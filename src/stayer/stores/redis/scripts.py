@@ -2,9 +2,9 @@
 
 A file has one subject. In it a line `-- script: name` begins a script; what stands before the first
 belongs to all of them. A line `-- include: name, name` stands for these files of `lua/lib/`, each
-once in a script. A line `-- scope` begins a function around all that follows (see `_nested`). And
-`@…` stands for what Python knows: `@NAME` for one of `CONSTANTS`, `@name(…)` for the key of that
-name in `keys.KEYS`.
+once in a script. A line `-- scope` begins a function around all that follows (see `_nest_scopes`).
+And `@…` stands for what Python knows: `@NAME` for one of `CONSTANTS`, `@name(…)` for the key of
+that name in `keys.KEYS`.
 
 A server that does not know a digest (restarted, flushed, another one after a failover) is sent the
 whole.
@@ -118,7 +118,7 @@ class Script(Struct, frozen=True):
 def script(name: str) -> Script:
     """Put together the script of this name."""
     common, own = sources()[name]
-    text = _nested(with_values(_with_includes(common + own, set())))
+    text = _nest_scopes(with_values(_with_includes(common + own, set())))
     digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     confirmed, reads = (line.search(own) is not None for line in (_CONFIRMED, _ONLY_READS))
     return Script(name, text, digest, confirmed, reads)
@@ -145,10 +145,10 @@ def _with_includes(code: str, known: set[str]) -> str:
     down: what its usual case can do without is not made for it, if it returns before.
     """
 
-    def included(line: re.Match[str]) -> str:
+    def include(line: re.Match[str]) -> str:
         return "".join(_library(name, known) for name in line[1].split(", ") if name not in known)
 
-    return _INCLUDE.sub(included, code)
+    return _INCLUDE.sub(include, code)
 
 
 def _library(name: str, known: set[str]) -> str:
@@ -163,7 +163,7 @@ def with_values(code: str) -> str:
     return _KEY.sub(lambda found: lua_key(found[1], found[2]), with_constants)
 
 
-def _nested(code: str) -> str:
+def _nest_scopes(code: str) -> str:
     """Begin a function at each `-- scope`, and end them all at the end.
 
     A function is made at each run of a script. What it uses of the function right around it, Lua

@@ -51,7 +51,7 @@ def look(server: Server, name: bytes) -> Look | None:
                 ours = number
         # After the stream: a script adds to it before it notes the number.
         place = (beside + b":last",) if word == b"events" else (beside + b":relayed", b"")
-        last = _noted(server, *place)
+        last = _read_number(server, *place)
     except Moved:
         raise
     except StoreUnusable:  # it is gone, or of another type, by now
@@ -94,7 +94,7 @@ def _number(word: bytes, id: bytes, fields: list[bytes]) -> int | None:
     return int(number)
 
 
-def _noted(server: Server, name: bytes, *field: bytes) -> int | None:
+def _read_number(server: Server, name: bytes, *field: bytes) -> int | None:
     """The number of the newest event; None if it is not there, or none."""
     [kind] = server.ask_many([("TYPE", name)])
     if kind != (b"hash" if field else b"string"):

@@ -17,7 +17,7 @@ _json = msgspec.json.Encoder()
 _unpack = msgspec.msgpack.Decoder().decode
 
 
-def about(worker: Worker, number: int, nonce: str, *, alone: bool = False) -> Raw:
+def pack_worker(worker: Worker, number: int, nonce: str, *, alone: bool = False) -> Raw:
     """Pack what a beat says of the worker; alone: the registry shard has not heard of it."""
     return (
         worker.id, worker.node, worker.pid, _json.encode(worker.queues).decode(), worker.slots,
@@ -26,12 +26,12 @@ def about(worker: Worker, number: int, nonce: str, *, alone: bool = False) -> Ra
     )  # fmt: skip
 
 
-def packed(reports: Sequence[Report], arguments: Arguments) -> list[Raw]:
+def pack_reports(reports: Sequence[Report], arguments: Arguments) -> list[Raw]:
     """The reports of a beat."""
-    return [_packed(report, arguments) for report in reports]
+    return [_pack_report(report, arguments) for report in reports]
 
 
-def _packed(report: Report, arguments: Arguments) -> tuple[Raw, ...]:
+def _pack_report(report: Report, arguments: Arguments) -> tuple[Raw, ...]:
     slot, thin = 0, 0
     if report.usage is not None:
         slot, width = usage_series.slot(report.usage.ran)
@@ -54,7 +54,7 @@ def beat(answer: Raw) -> Beat:
         orders=tuple(
             Orders(orders[at].decode(), orders[at + 1], waiting)
             for at in range(0, len(orders), 3)
-            if (waiting := _still_open(orders[at + 2]))
+            if (waiting := _list_open_orders(orders[at + 2]))
         ),
         suspects=tuple(
             Suspect(suspects[at].decode(), suspects[at + 1], float(suspects[at + 2]))
@@ -65,7 +65,7 @@ def beat(answer: Raw) -> Beat:
     )
 
 
-def _still_open(stored: bytes) -> Raw:
+def _list_open_orders(stored: bytes) -> Raw:
     return tuple(found for found in map(order, _unpack(stored)) if not found.acknowledged)
 
 

@@ -33,7 +33,7 @@ from stayer.stores.redis import failures
 from stayer.stores.redis.damage import retry_after_mending
 from stayer.stores.redis.flows import FlowKnown
 from stayer.stores.redis.health import refuse_too_few_rights, server_version
-from stayer.stores.redis.notices import check_cursor, merged
+from stayer.stores.redis.notices import check_cursor, merge_pages
 from stayer.stores.redis_cluster import (
     cross_shard,
     event_relay,
@@ -75,7 +75,7 @@ def _at_shards(
     return call
 
 
-def _among_workers(
+def _of_workers(
     operation: Callable[Concatenate[Workers, P], R],
 ) -> Callable[Concatenate[ClusterStore, P], R]:
     """Make a method of an operation of the workers."""
@@ -164,9 +164,9 @@ class ClusterStore(Store):
         return given
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
-        applied = self._commit_again(changes)
+        answers = self._commit_again(changes)
         self._relay()
-        return applied
+        return answers
 
     def _relay(self) -> None:
         """Let dependents hear of what has ended; workers do the rest, if there are many."""
@@ -176,8 +176,8 @@ class ClusterStore(Store):
 
     def _commit_again(self, changes: Sequence[Change]) -> list[Task | None]:
         places = self._shards.places([change.id for change in changes])
-        applied = self._commit(changes, places)
-        missed = [number for number, task in enumerate(applied) if task is None]
+        answers = self._commit(changes, places)
+        missed = [number for number, task in enumerate(answers) if task is None]
         if missed:
             # A place that was remembered may be one of the past. If it is not, the answer stands:
             # a change of the same batch that came later must not let this one in.
@@ -187,11 +187,11 @@ class ClusterStore(Store):
             missed = [at for at in missed if anew.get(changes[at].id) != places.get(changes[at].id)]
             again = self._commit([changes[number] for number in missed], anew)
             for number, task in zip(missed, again, strict=True):
-                applied[number] = task
-        return applied
+                answers[number] = task
+        return answers
 
     def _commit(self, changes: Sequence[Change], places: Mapping[str, str]) -> list[Task | None]:
-        applied: list[Task | None] = [None] * len(changes)
+        answers: list[Task | None] = [None] * len(changes)
         waits = [
             (places[c.id], c.effect.waits) for c in changes if c.effect.waits and c.id in places
         ]
@@ -199,8 +199,8 @@ class ClusterStore(Store):
         for queue, numbered in cross_shard.in_order(changes, places):
             tasks = self._shards.of(queue).commit([change for _, change in numbered])
             for (number, _), task in zip(numbered, tasks, strict=True):
-                applied[number] = task
-        return applied
+                answers[number] = task
+        return answers
 
     def turn(
         self,
@@ -214,7 +214,7 @@ class ClusterStore(Store):
         if meanwhile is not None:
             meanwhile()  # several are asked, one after the other
         places = self._shards.by_place([change.id for change in changes], changes)
-        applied = [False] * len(changes)
+        answers = [False] * len(changes)
         given: list[Task] = []
         fan_out = FanOut(self._shards)
         wanted = list(dict.fromkeys(queues))
@@ -235,12 +235,12 @@ class ClusterStore(Store):
             if answer is None:
                 continue  # what could not be sent is sent again
             for (number, _), each in zip(numbered, answer[0], strict=True):
-                applied[number] = each
+                answers[number] = each
             given += answer[1]
         fan_out.check()
         self._shards.remember(given)
         self._relay()
-        return applied, given
+        return answers, given
 
     @retry_after_mending
     def promote(self, limit: int) -> float | None:
@@ -248,13 +248,13 @@ class ClusterStore(Store):
 
     # Workers
 
-    beat = retry_after_mending(_among_workers(Workers.beat))
-    bury = retry_after_mending(_among_workers(Workers.bury))
-    holdings = retry_after_mending(_among_workers(Workers.holdings))
-    attend = retry_after_mending(_among_workers(Workers.attend))
-    workers_of = retry_after_mending(_among_workers(Workers.seen))
-    drain_worker = _among_workers(Workers.drain)
-    drop_worker = _among_workers(Workers.drop)
+    beat = retry_after_mending(_of_workers(Workers.beat))
+    bury = retry_after_mending(_of_workers(Workers.bury))
+    holdings = retry_after_mending(_of_workers(Workers.holdings))
+    attend = retry_after_mending(_of_workers(Workers.attend))
+    workers_of = retry_after_mending(_of_workers(Workers.list_seen))
+    drain_worker = _of_workers(Workers.drain)
+    drop_worker = _of_workers(Workers.drop)
 
     @retry_after_mending
     def workers(self) -> list[Worker]:
@@ -381,7 +381,7 @@ class ClusterStore(Store):
     ) -> NoticePage:
         check_cursor(cursor)
         pages = [shard.notices(task, state, cursor, limit) for shard in self._shards.all()]
-        return merged(pages, limit)
+        return merge_pages(pages, limit)
 
     def retry_notices(self, ids: Sequence[str]) -> int:
         return sum(shard.retry_notices(ids) for shard in self._shards.all())

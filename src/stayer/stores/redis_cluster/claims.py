@@ -57,7 +57,7 @@ class Claims:
         answers = self._run(
             "claim",
             [
-                (each.id, each.queue, each.nonce, _packed(new), each.plan or "")
+                (each.id, each.queue, each.nonce, _pack_task(new), each.plan or "")
                 for each, new in zip(mine, tasks, strict=True)
             ],
         )
@@ -80,13 +80,13 @@ class Claims:
     def find(self, ids: Sequence[str]) -> list[Claim | None]:
         """The claims that there are."""
         answers = self._run("find_claim", [(id,) for id in ids])
-        return [_found(id, answer) for id, answer in zip(ids, answers, strict=True)]
+        return [_claim_or_none(id, answer) for id, answer in zip(ids, answers, strict=True)]
 
     def seek(self, ids: Sequence[str]) -> list[Claim | StoreUnreachable | None]:
         """Find the claims; where one can't be asked for, the error is in its place."""
         answers = self._run("find_claim", [(id,) for id in ids], self._nodes.try_many)
         return [
-            answer if isinstance(answer, StoreUnreachable) else _found(id, answer)
+            answer if isinstance(answer, StoreUnreachable) else _claim_or_none(id, answer)
             for id, answer in zip(ids, answers, strict=True)
         ]
 
@@ -98,7 +98,7 @@ class Claims:
     def take_over(self, gone: Claim, new: NewTask, plan: Planned | None = None) -> Claim | None:
         """Claim an id whose task is gone; None if somebody else was faster."""
         mine = _new_claim(new, plan)
-        given = (new.id, gone.nonce, new.queue, mine.nonce, _packed(new), mine.plan or "")
+        given = (new.id, gone.nonce, new.queue, mine.nonce, _pack_task(new), mine.plan or "")
         return mine if self._run("take_claim", [given])[0] == 1 else None
 
     def release(self, claims: Sequence[Claim]) -> None:
@@ -140,7 +140,7 @@ def _new_claim(new: NewTask, plan: Planned | None) -> Claim:
     return Claim(new.id, new.queue, nonce, new, None if plan is None else plan.name)
 
 
-def _found(id: str, answer: Any) -> Claim | None:
+def _claim_or_none(id: str, answer: Any) -> Claim | None:
     return None if answer[0] is None else _claim(id, answer)
 
 
@@ -150,18 +150,18 @@ def _claim(id: str, answer: Any) -> Claim:
         id,
         queue.decode(),
         nonce.decode(),
-        None if task is None else _unpacked(task),
+        None if task is None else _unpack_task(task),
         None if plan is None else plan.decode(),
     )
 
 
-def _packed(new: NewTask) -> bytes:
+def _pack_task(new: NewTask) -> bytes:
     """Parameters as every store keeps them: JSON has numbers that MessagePack has not."""
     form = codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
     return pack(replace(new, parameters=form))
 
 
-def _unpacked(stored: bytes) -> NewTask:
+def _unpack_task(stored: bytes) -> NewTask:
     new = _decode(stored)
     form: Any = new.parameters
     return replace(new, parameters=codec.unpack(form))

@@ -35,7 +35,7 @@ def states(shards: Shards, ids: Sequence[str]) -> dict[str, str]:
         if queue:
             some = [id for _, id in numbered]
             answers = shards.server_of(queue).run("known_states", *some)
-            found |= _told(some, answers)
+            found |= _read_states(some, answers)
     return found
 
 
@@ -54,20 +54,20 @@ def listen(
     outside = {id for _, ids in pairs for id in ids} - coming.keys()
     shards.forget(outside)
     places = {**(shards.places(sorted(outside)) if outside else {}), **coming}
-    asked: dict[tuple[str, str], dict[str, None]] = {}
+    questions: dict[tuple[str, str], dict[str, None]] = {}
     for queue, ids in pairs:
         for id in ids:
             if id in places and places[id] != queue:
-                asked.setdefault((places[id], queue), {})[id] = None
+                questions.setdefault((places[id], queue), {})[id] = None
     found = dict.fromkeys(outside, GONE) | dict.fromkeys(coming, "pending")
-    for (place, queue), those in asked.items():
+    for (place, queue), those in questions.items():
         given = [part for id in those for part in (id, int(id in coming))]
         answers = shards.server_of(place).run("listen", queue, *given)
-        found |= _told(list(those), answers)
+        found |= _read_states(list(those), answers)
     return found
 
 
-def _told(ids: Sequence[str], answers: Sequence[bytes | None]) -> dict[str, str]:
+def _read_states(ids: Sequence[str], answers: Sequence[bytes | None]) -> dict[str, str]:
     pairs = zip(ids, answers, strict=True)
     return {id: answer.decode() for id, answer in pairs if answer is not None}
 
@@ -80,11 +80,11 @@ def relay(fan_out: FanOut, queues: Iterable[str], limit: int, rounds: int) -> bo
     for _ in range(rounds):
         if not todo:
             break
-        stirred: dict[str, None] = {}
+        changed: dict[str, None] = {}
         for queue in todo:
             step = partial(_step, fan_out, queue, limit)
-            stirred |= dict.fromkeys(fan_out.at(queue, step) or ())
-        todo = list(stirred)
+            changed |= dict.fromkeys(fan_out.at(queue, step) or ())
+        todo = list(changed)
     return bool(todo)
 
 
@@ -92,41 +92,43 @@ def _step(fan_out: FanOut, queue: str, limit: int) -> list[str]:
     """Pass on some of it; the queues in which there is more to do now."""
     shards, misses = fan_out.shards, fan_out.misses
     server = shards.server_of(queue)
-    values, heard, unknown, afar = server.run("outbox", limit, pack({}))
-    more = ties.tell(server, values, heard, shards.get)
+    values, ends, unknown, afar = server.run("outbox", limit, pack({}))
+    more = ties.relay_ends(server, values, ends, shards.get)
     if unknown:
         words = [each.decode() for each in unknown]
         notes = dict(zip(words[::2], words[1::2], strict=True))
-        seen = _looked_at(fan_out, queue, notes)
+        seen = _read_upstreams(fan_out, queue, notes)
         if seen:
-            values, heard, *_ = server.run("outbox", limit, pack(seen))
-            more = ties.tell(server, values, heard, shards.get)
-    stirred: list[str] = []
+            values, ends, *_ = server.run("outbox", limit, pack(seen))
+            more = ties.relay_ends(server, values, ends, shards.get)
+    changed: list[str] = []
     if afar:
-        unheard = _tell_afar(fan_out, afar, stirred)
-        done = [each for each in afar if unheard.isdisjoint(each[3:])]
+        undelivered = _relay_to_others(fan_out, afar, changed)
+        done = [each for each in afar if undelivered.isdisjoint(each[3:])]
         passed = [part for id, note, *_ in done for part in (id, note)]
         more = server.run("passed_on", *passed) > 0
     # What waits for a shard that can't be reached is left for later.
-    return [*stirred, queue] if more and fan_out.misses == misses else stirred
+    return [*changed, queue] if more and fan_out.misses == misses else changed
 
 
-def _looked_at(fan_out: FanOut, queue: str, notes: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def _read_upstreams(
+    fan_out: FanOut, queue: str, notes: Mapping[str, str]
+) -> dict[str, tuple[str, str]]:
     """How tasks of other shards are, with the notes that were seen: those that can be reached."""
-    now = fan_out.attempt(lambda: _listened_to(fan_out.shards, queue, list(notes)))
+    now = fan_out.attempt(lambda: _ask_states(fan_out.shards, queue, list(notes)))
     if now is not None:
         return {id: (note, now.get(id, GONE)) for id, note in notes.items()}
     seen = {}
     for id, note in notes.items():
         if fan_out.is_slow:
             break
-        one = fan_out.attempt(lambda id=id: _listened_to(fan_out.shards, queue, [id]))  # type: ignore[misc]
+        one = fan_out.attempt(lambda id=id: _ask_states(fan_out.shards, queue, [id]))  # type: ignore[misc]
         if one is not None:
             seen[id] = (note, one.get(id, GONE))
     return seen
 
 
-def _listened_to(shards: Shards, queue: str, ids: Sequence[str]) -> dict[str, str]:
+def _ask_states(shards: Shards, queue: str, ids: Sequence[str]) -> dict[str, str]:
     """How these are. The id of one that was deleted may have come again in a shard to which nobody
     has listened.
     """
@@ -135,7 +137,7 @@ def _listened_to(shards: Shards, queue: str, ids: Sequence[str]) -> dict[str, st
     return found | (listen(shards, [(queue, alive)], {}) if alive else {})
 
 
-def _tell_afar(fan_out: FanOut, afar: Sequence[Raw], stirred: list[str]) -> set[bytes]:
+def _relay_to_others(fan_out: FanOut, afar: Sequence[Raw], changed: list[str]) -> set[bytes]:
     """Let others look again, and note those that have something to do then; the answer is those
     that can't be reached.
     """
@@ -143,16 +145,16 @@ def _tell_afar(fan_out: FanOut, afar: Sequence[Raw], stirred: list[str]) -> set[
     for id, _, is_gone, *queues in afar:
         for queue in queues:
             ends_of.setdefault(queue, []).extend((id, is_gone))
-    unheard: set[bytes] = set()
+    undelivered: set[bytes] = set()
     for queue, those in ends_of.items():
         name = queue.decode()
         look = partial(fan_out.shards.server_of(name).run, "look_again", *those)
         answer = fan_out.at(name, look)
         if answer is None:
-            unheard.add(queue)
+            undelivered.add(queue)
         elif answer > 0:
-            stirred.append(name)
-    return unheard
+            changed.append(name)
+    return undelivered
 
 
 _RANKS = {state: rank for rank, state in enumerate(("waiting", "scheduled", "pending"))}
@@ -181,15 +183,15 @@ def in_order(
 def free(shards: Shards, queue: str, limit: int) -> bool:
     """Ask the others if they need what is to be forgotten here; whether some of it is free."""
     server = shards.server_of(queue)
-    asked = server.run("asked", limit)
+    rows = server.run("asked", limit)
     by_queue: dict[str, list[bytes]] = {}
-    for id, _, *queues in asked:
+    for id, _, *queues in rows:
         for each in queues:
             by_queue.setdefault(each.decode(), []).append(id)
     needed = {
         id for each, ids in by_queue.items() for id in shards.server_of(each).run("needed", *ids)
     }
-    unneeded = [part for id, heard, *_ in asked if id not in needed for part in (id, heard)]
+    unneeded = [part for id, note, *_ in rows if id not in needed for part in (id, note)]
     if unneeded:
         server.run("free", *unneeded)
     return bool(unneeded)
@@ -198,18 +200,18 @@ def free(shards: Shards, queue: str, limit: int) -> bool:
 def flow(shards: Shards, id: str) -> FlowInfo | None:
     """One flow, put together from the shards that have some of it."""
     answers = shards.each("flows", id, "", 1) if id else []
-    return next(iter(_merged(answers).values()), None)
+    return next(iter(_merge(answers).values()), None)
 
 
 def flows(shards: Shards, cursor: str | None, limit: int) -> FlowPage:
     """One page. All shards have the flows in the same order."""
-    found = _merged(shards.each("flows", "", cursor or "", limit + 1))
+    found = _merge(shards.each("flows", "", cursor or "", limit + 1))
     places = sorted(found, reverse=True)
     shown = tuple(found[place] for place in places[:limit])
     return FlowPage(shown, places[limit - 1] if len(places) > limit > 0 else None)
 
 
-def _merged(answers: Sequence[Raw]) -> dict[str, FlowInfo]:
+def _merge(answers: Sequence[Raw]) -> dict[str, FlowInfo]:
     found: dict[str, FlowInfo] = {}
     for _, *rows in answers:
         for place, part in ties.read(rows):

@@ -38,18 +38,18 @@ class Directory:
             return
         name = self._key("shards")
         try:
-            if self._nodes.enlist("shards", fresh):
+            if self._nodes.add_names("shards", fresh):
                 self._nodes.ask(name, "SPUBLISH", name, "")  # so that watchers listen there too
         except StoreUnreachable:
-            if not self._copied().issuperset(fresh):
+            if not self._read_copies().issuperset(fresh):
                 raise
         else:
             self._copy(fresh)
         self._known.update(fresh)
 
-    def tell_again(self, queues: Sequence[str]) -> None:
+    def register_again(self, queues: Sequence[str]) -> None:
         """For a node that may have been replaced: of what is known, so that nobody has to wait."""
-        self._nodes.enlist("shards", queues, waits=False)
+        self._nodes.add_names("shards", queues, waits=False)
         self._copy([name for name in queues if name in self._known])
 
     def names(self) -> list[str]:
@@ -58,15 +58,15 @@ class Directory:
         try:
             found = _texts(self._nodes.ask(name, "SMEMBERS", name))
         except StoreUnreachable:
-            if not (found := self._copied()):
+            if not (found := self._read_copies()):
                 raise
         except StoreUnusable:
-            if not (found := self._copied()):
+            if not (found := self._read_copies()):
                 raise
             logger.warning(
                 "the key %s can't be read: set aside, and made again of its copies", name
             )
-            self._nodes.enlist("shards", sorted(found))
+            self._nodes.add_names("shards", sorted(found))
         return sorted(found)
 
     def copy_identity(self, identity: str) -> None:
@@ -76,7 +76,7 @@ class Directory:
             with suppress(StoreUnreachable):
                 self._nodes.ask(name, "SET", name, identity)
 
-    def copied_identity(self) -> str | None:
+    def read_identity_copy(self) -> str | None:
         """The one that was copied; None if nobody can tell."""
         for copy in COPIES:
             name = self._key("identity_copy", copy)
@@ -91,9 +91,9 @@ class Directory:
         """
         for copy in COPIES:
             with suppress(StoreUnreachable):
-                self._nodes.enlist("shards_copy", queues, copy, waits=False)
+                self._nodes.add_names("shards_copy", queues, copy, waits=False)
 
-    def _copied(self) -> set[str]:
+    def _read_copies(self) -> set[str]:
         found: set[str] = set()
         for copy in COPIES:
             name = self._key("shards_copy", copy)

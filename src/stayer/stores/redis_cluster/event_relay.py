@@ -21,7 +21,7 @@ from stayer.core.model import Event
 from stayer.stores.redis.connection.server import Call, Server
 from stayer.stores.redis.errors import Moved
 from stayer.stores.redis.keys import key
-from stayer.stores.redis.pubsub import REPAIR_S, Ear, Line, Marks, RedisWaiter, subscribed
+from stayer.stores.redis.pubsub import REPAIR_S, Ear, Line, Marks, RedisWaiter, subscribe
 from stayer.stores.redis.record import Raw
 from stayer.stores.redis_cluster import incoming
 from stayer.stores.redis_cluster.fan_out import FanOut
@@ -52,10 +52,10 @@ def waiter_for(
 
     def marks() -> Marks:
         names = list({**wakes, **orders})
-        asked = [[name] if name in wakes else [] for name in names]
+        channels = [[name] if name in wakes else [] for name in names]
         calls = [
             shards.server_of(name).call("mark", worker or "", *of)
-            for name, of in zip(names, asked, strict=True)
+            for name, of in zip(names, channels, strict=True)
         ]
         numbers: dict[str, str | None] = {}
         answers = shards.nodes.try_many(calls)
@@ -68,7 +68,7 @@ def waiter_for(
                 numbers[orders[name]] = _text(of_worker)
             if name in wakes:
                 numbers[wakes[name]] = _text(of_queue[0])
-        came = FanOut(shards).attempt(partial(incoming.waiting, shards)) if wakes else 0
+        came = FanOut(shards).attempt(partial(incoming.count_waiting, shards)) if wakes else 0
         return Marks(numbers, came or 0)
 
     sharded = [*wakes.values(), *orders.values(), *([came_in] if wakes else [])]
@@ -85,9 +85,9 @@ def lines(nodes: Nodes, sharded: Sequence[str], plain: Mapping[str, Sequence[str
         opened: list[Line] = []
         away: list[StoreUnreachable] = []
         try:
-            for server, asked in _questions(nodes, sharded, plain, away).items():
+            for server, questions in _questions(nodes, sharded, plain, away).items():
                 try:
-                    opened.append(subscribed(server, asked))
+                    opened.append(subscribe(server, questions))
                 except StoreUnreachable as error:
                     nodes.forget()  # another one may have taken its place
                     away.append(error)
@@ -192,15 +192,17 @@ def last_event(shards: Shards) -> int:
 
 def relay(shards: Shards) -> None:
     """Copy what is new in the shards that can be reached."""
-    relayed = {name: int(number) for name, number in _relayed(shards).items()}
+    relayed = {name: int(number) for name, number in _read_relayed(shards).items()}
     fan_out, names = FanOut(shards), shards.names()
-    asked = [("watch", relayed.get(name, 0), 1, _EVENTS_A_STEP) for name in names]
-    calls = [shards.server_of(name).call(*each) for name, each in zip(names, asked, strict=True)]
+    questions = [("watch", relayed.get(name, 0), 1, _EVENTS_A_STEP) for name in names]
+    calls = [
+        shards.server_of(name).call(*each) for name, each in zip(names, questions, strict=True)
+    ]
     answers = fan_out.attempt(partial(shards.nodes.run_many, calls))
     if answers is None:
         answers = [
             fan_out.at(name, partial(shards.server_of(name).run, *each))
-            for name, each in zip(names, asked, strict=True)
+            for name, each in zip(names, questions, strict=True)
         ]
     for name, answer in zip(names, answers, strict=True):
         if answer is not None and int(answer[0]) > relayed.get(name, 0):
@@ -214,19 +216,21 @@ def _relay(shards: Shards, name: str, seen: int) -> None:
         if not events:
             break
         up_to = events[-1].number
-        if not _copied(shards, name, seen, up_to, events):
+        if not _copy_events(shards, name, seen, up_to, events):
             break  # somebody else does it
         seen = up_to
 
 
-def _copied(shards: Shards, queue: str, seen: int, up_to: int, events: Sequence[Event]) -> bool:
+def _copy_events(
+    shards: Shards, queue: str, seen: int, up_to: int, events: Sequence[Event]
+) -> bool:
     given = (queue, seen, up_to, _EVENTS_KEPT, *map(_encode, events))
     name = key("news", shards.nodes.options.prefix)
     [answer] = shards.nodes.run_many([Call(name, "copy_news", given)])
     return bool(answer == 1)
 
 
-def _relayed(shards: Shards) -> dict[str, str]:
+def _read_relayed(shards: Shards) -> dict[str, str]:
     name = key("relayed", shards.nodes.options.prefix)
     cells = shards.nodes.ask(name, "HGETALL", name)
     return {
@@ -236,11 +240,11 @@ def _relayed(shards: Shards) -> dict[str, str]:
 
 def _last(shards: Shards) -> int:
     """The newest event's number; where that is not noted, the stream tells it."""
-    if (noted := _relayed(shards).get("")) is not None:
-        return int(noted)
+    if (number := _read_relayed(shards).get("")) is not None:
+        return int(number)
     name = key("news", shards.nodes.options.prefix)
     rows = shards.nodes.ask(name, "XREVRANGE", name, "+", "-", "COUNT", 1)
-    return _numbered(rows[0]).number if rows else 0
+    return _decode_numbered(rows[0]).number if rows else 0
 
 
 def _after(shards: Shards, since: int, limit: int) -> list[Event]:
@@ -249,7 +253,7 @@ def _after(shards: Shards, since: int, limit: int) -> list[Event]:
     last = _last(shards)
     while True:
         rows = shards.nodes.ask(name, "XRANGE", name, f"({since}-0", last, "COUNT", limit)
-        events = [_numbered(row) for row in rows]
+        events = [_decode_numbered(row) for row in rows]
         there = shards.there({event.id for event in events if event.id})
         shown = [
             event
@@ -261,6 +265,6 @@ def _after(shards: Shards, since: int, limit: int) -> list[Event]:
         since = events[-1].number
 
 
-def _numbered(row: Raw) -> Event:
+def _decode_numbered(row: Raw) -> Event:
     number, (_, packed) = row
     return msgspec.structs.replace(_decode(packed), number=int(number.partition(b"-")[0]))

@@ -41,13 +41,13 @@ class FanOut:
 
     def attempt(self, step: Callable[[], T]) -> T | None:
         """What comes of a step; None if what it needs can't be reached."""
-        begun = time.monotonic()
+        began_at = time.monotonic()
         try:
             answer = step()
         except StoreUnreachable as error:
             self.misses += 1
             self._why = error
-            self._wasted += time.monotonic() - begun
+            self._wasted += time.monotonic() - began_at
             return None
         self._is_any_done = True
         return answer

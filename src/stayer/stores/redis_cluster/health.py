@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from stayer.core.errors import StoreError, StoreUnreachable
 from stayer.core.insight.health import Finding
 from stayer.stores.redis import damage, missing_records
-from stayer.stores.redis.health import check_node, incoming
+from stayer.stores.redis.health import check_incoming, check_node
 from stayer.stores.redis.keys import key
 from stayer.stores.redis_cluster.fan_out import FanOut
 from stayer.stores.redis_cluster.nodes import SLOTS, Host, Nodes, Part
@@ -26,11 +26,11 @@ def check(nodes: Nodes) -> list[Finding]:
     away = {host: reason for host in members if (reason := _silence(nodes, host)) is not None}
     return [
         _slots(parts, away, len(replicas)),
-        *_lobby(nodes, away),
+        *_check_registry(nodes, away),
         *_without_replica([host for host, number in replicas.items() if not number]),
         *(_does_not_answer(host, reason) for host, reason in away.items()),
         *_of_all({host: _of_one(nodes, host, members[host]) for host in members.keys() - away}),
-        *_incoming(nodes),
+        *_check_incoming(nodes),
     ]
 
 
@@ -66,7 +66,7 @@ def _slots(parts: list[Part], away: dict[Host, str], primaries: int) -> Finding:
     if covered == SLOTS and not silent:
         return Finding("cluster", "ok", f"{primaries} primaries, all {SLOTS:,} slots have one")
     missing = SLOTS - covered + sum(end - start + 1 for start, end, _ in silent)
-    listed = ", ".join(f"{start}-{end} of {_shown(host)}" for start, end, host in silent)
+    listed = ", ".join(f"{start}-{end} of {_format(host)}" for start, end, host in silent)
     message = (
         f"{missing:,} of {SLOTS:,} slots have no node that answers{f' ({listed})' * bool(listed)}: "
         "their queues can't be used"
@@ -75,7 +75,7 @@ def _slots(parts: list[Part], away: dict[Host, str], primaries: int) -> Finding:
     return Finding("cluster", "fail", message, todo)
 
 
-def _lobby(nodes: Nodes, away: dict[Host, str]) -> list[Finding]:
+def _check_registry(nodes: Nodes, away: dict[Host, str]) -> list[Finding]:
     """Where all workers are known, more depends on one node than its queues."""
     place = key("shards", nodes.options.prefix)
     if not any(nodes.server_of(place) is nodes.at_host(host) for host in away):
@@ -90,12 +90,12 @@ def _lobby(nodes: Nodes, away: dict[Host, str]) -> list[Finding]:
 def _without_replica(hosts: list[Host]) -> list[Finding]:
     if not hosts:
         return []
-    message = f"no replica of {', '.join(map(_shown, hosts))}: if one dies, its queues stand still"
+    message = f"no replica of {', '.join(map(_format, hosts))}: if one dies, its queues stand still"
     return [Finding("replicas", "warn", message, "add a replica to each primary")]
 
 
 def _does_not_answer(host: Host, reason: str) -> Finding:
-    message = f"{_shown(host)}: does not answer: {reason}"
+    message = f"{_format(host)}: does not answer: {reason}"
     return Finding("server", "fail", message, "start it, or remove it")
 
 
@@ -106,10 +106,10 @@ def _of_one(nodes: Nodes, host: Host, is_primary: bool) -> list[Finding]:
         return [Finding("server", "fail", f"does not answer: {error}", "start it, or remove it")]
 
 
-def _incoming(nodes: Nodes) -> list[Finding]:
+def _check_incoming(nodes: Nodes) -> list[Finding]:
     place, refused = (key(name, nodes.options.prefix) for name in ("incoming", "unfit"))
     try:
-        return [nodes.at(place, lambda server: incoming(server, place, refused))]
+        return [nodes.at(place, lambda server: check_incoming(server, place, refused))]
     except StoreUnreachable:
         return [Finding("incoming", "fail", f"the list {place} is on a node that is away")]
 
@@ -127,8 +127,8 @@ def _of_all(found: dict[Host, list[Finding]]) -> list[Finding]:
 
 
 def _names(some: list[Host], number: int) -> str:
-    return f"all {number} nodes" if len(some) == number else ", ".join(map(_shown, some))
+    return f"all {number} nodes" if len(some) == number else ", ".join(map(_format, some))
 
 
-def _shown(host: Host) -> str:
+def _format(host: Host) -> str:
     return f"{host[0]}:{host[1]}"

@@ -23,23 +23,23 @@ from stayer.stores.redis.incoming import (
     ITEMS_AT_ONCE,
     SAID,
     SHOWN,
-    deleted_by,
+    cut_item,
     difference,
-    shown,
+    id_to_delete,
+    log_refused,
     task_of,
-    tell,
     too_long,
 )
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.pack.changes import Arguments
-from stayer.stores.redis.pack.tasks import packed_groups
+from stayer.stores.redis.pack.tasks import pack_tasks
 from stayer.stores.redis_cluster.fan_out import FanOut
 from stayer.stores.redis_cluster.router import Shards
 
 Commit = Callable[[Sequence[Change]], Sequence[Task | None]]
 
 
-def waiting(shards: Shards) -> int:
+def count_waiting(shards: Shards) -> int:
     """How many items are there, with those that somebody has begun to take."""
     return int(
         _run(shards, "number_incoming", WRITTEN, SHOWN, waits=False)[0]
@@ -67,13 +67,13 @@ def take(fan_out: FanOut, commit: Commit, limit: int) -> int:
                 break
         limit -= max(1, len(items))
         room -= sum(map(len, found)) + length
-    return waiting(shards)
+    return count_waiting(shards)
 
 
 def _refuse_long(shards: Shards, length: int, beginning: bytes) -> None:
-    refusal = (shown(beginning), too_long(length))
+    refusal = (cut_item(beginning), too_long(length))
     if _run(shards, "refuse_long", length, beginning, *refusal):
-        tell(key("incoming", shards.nodes.options.prefix), [refusal])
+        log_refused(key("incoming", shards.nodes.options.prefix), [refusal])
 
 
 Item = tuple[str, bytes]
@@ -85,7 +85,7 @@ def _runs(items: Sequence[Item]) -> list[list[Item]]:
     runs: list[list[Item]] = []
     alone = True
     for item in items:
-        is_deletion = deleted_by(item[1]) is not None
+        is_deletion = id_to_delete(item[1]) is not None
         if alone or is_deletion:
             runs.append([])
         runs[-1].append(item)
@@ -97,7 +97,7 @@ def _take(fan_out: FanOut, commit: Commit, items: Sequence[Item]) -> None:
     shards = fan_out.shards
     refused: dict[str, str] = {}
     late: set[str] = set()
-    if (id := deleted_by(items[0][1])) is not None:
+    if (id := id_to_delete(items[0][1])) is not None:
         if (problem := _cancel(shards, commit, id)) is not None:
             refused[items[0][0]] = problem
     else:
@@ -115,8 +115,8 @@ def _take(fan_out: FanOut, commit: Commit, items: Sequence[Item]) -> None:
         for part in _outcome(drawn, item, refused.get(drawn))
     ]
     _run(shards, "incoming_done", *done)
-    problems = [(shown(item), refused[drawn]) for drawn, item in items if drawn in refused]
-    tell(key("incoming", shards.nodes.options.prefix), problems)
+    problems = [(cut_item(item), refused[drawn]) for drawn, item in items if drawn in refused]
+    log_refused(key("incoming", shards.nodes.options.prefix), problems)
 
 
 def _submit(fan_out: FanOut, tasks: Mapping[str, NewTask], refused: dict[str, str]) -> set[str]:
@@ -127,7 +127,7 @@ def _submit(fan_out: FanOut, tasks: Mapping[str, NewTask], refused: dict[str, st
     def submit(some: Mapping[str, NewTask]) -> bool:
         answers = fan_out.shards.submit(list(some.values()))
         for (drawn, new), answer in zip(some.items(), answers, strict=True):
-            if not answer.fresh and (why := _kept_out(new, answer)):
+            if not answer.fresh and (why := _explain_refusal(new, answer)):
                 refused[drawn] = why
         return True
 
@@ -141,7 +141,7 @@ def _submit(fan_out: FanOut, tasks: Mapping[str, NewTask], refused: dict[str, st
     return late
 
 
-def _kept_out(new: NewTask, answer: Submitted) -> str | None:
+def _explain_refusal(new: NewTask, answer: Submitted) -> str | None:
     """Why an item is not accepted: another has its id, or its word; None if it is the same."""
     if answer.purged:
         return (
@@ -154,14 +154,14 @@ def _kept_out(new: NewTask, answer: Submitted) -> str | None:
 
 
 def _outcome(drawn: str, item: bytes, problem: str | None) -> tuple[Any, ...]:
-    kept = b"" if problem is None else shown(item).encode()
+    kept = b"" if problem is None else cut_item(item).encode()
     return drawn.encode() + b" " + item, kept, (problem or "")[:SAID]
 
 
 def _task(shards: Shards, drawn: str, item: bytes) -> NewTask:
     new = task_of(item, drawn)
     with translated(shards.nodes.url):
-        packed_groups([new], Arguments(fixed=0))  # says what can't be kept
+        pack_tasks([new], Arguments(fixed=0))  # says what can't be kept
     return new
 
 

@@ -19,7 +19,7 @@ from stayer.stores.redis.connection.url import (
     Address,
     Options,
     arguments_of,
-    bad,
+    bad_url,
     hosts_of,
     login_and_hosts,
     read_options,
@@ -69,7 +69,7 @@ class Nodes:
         self.options: Options = read_options(url)
         parts = split(url)
         if parts.path.strip("/"):
-            raise bad(url, f"a cluster has one database only: write {_FORM}")
+            raise bad_url(url, f"a cluster has one database only: write {_FORM}")
         login, hosts = login_and_hosts(parts)
         plain = f"{parts.scheme.partition('+')[0]}://{login}node?{urlencode(self.options.left)}"
         self._connection, self._arguments = arguments_of(url, plain, self.options)
@@ -81,7 +81,7 @@ class Nodes:
         self._guard = Guard()
         self._starts: list[int] = []
         self._owners: list[Host | None] = []
-        self._told: list[Host] = []
+        self._last_asked: list[Host] = []
         self.lessons = 0
         """How often it was asked who has which slot: after a failover once more."""
         self._silent: set[Host] = set()
@@ -102,7 +102,7 @@ class Nodes:
             except StoreUnreachable:
                 self.forget()  # another node may have taken its place
                 raise
-        raise self._quarrel()
+        raise self._redirect_loop_error()
 
     def ask(self, key: str, *command: Any) -> Any:
         """What the node that has the key answers to a plain command."""
@@ -113,7 +113,7 @@ class Nodes:
                 raise
         return self.at(key, lambda server: server.ask(*command))
 
-    def enlist(
+    def add_names(
         self, list_of: str, names: Iterable[str], which: str = "", *, waits: bool = True
     ) -> int:
         """Write names down in a set that others go by; how many are new. `waits`: until replicas
@@ -146,7 +146,7 @@ class Nodes:
             if not left:
                 return answers
             self.forget()
-        raise self._quarrel()
+        raise self._redirect_loop_error()
 
     def _run_many(
         self, calls: Sequence[Call], left: list[int], answers: list[Any], give_up: bool
@@ -162,7 +162,7 @@ class Nodes:
                     return []
                 continue
             groups.setdefault(id(server), (server, []))[1].append(number)
-        moved: list[int] = []
+        redirects: list[int] = []
         for server, numbers in groups.values():
             try:
                 found = server.run_many(self.options.prefix, [calls[each] for each in numbers])
@@ -177,12 +177,12 @@ class Nodes:
             for number, answer in zip(numbers, found, strict=True):
                 answers[number] = answer
                 if isinstance(answer, Moved):
-                    moved.append(number)
+                    redirects.append(number)
                 elif isinstance(answer, StoreUnusable):
-                    answers[number] = self._mended(calls[number], answer)
-        return moved
+                    answers[number] = self._retry_after_mending(calls[number], answer)
+        return redirects
 
-    def _mended(self, call: Call, error: StoreUnusable) -> Any:
+    def _retry_after_mending(self, call: Call, error: StoreUnusable) -> Any:
         """What the script answers after what it could not read was set aside."""
         if not may_be_damage(error) or not self.mend(call.key):
             raise error
@@ -198,7 +198,7 @@ class Nodes:
                 self._learn()
             return [self._server(host) for host in dict.fromkeys(filter(None, self._owners))]
 
-    def some_are_deaf(self) -> bool:
+    def has_silent_replicas(self) -> bool:
         """Replicas have not confirmed what a node was last asked for."""
         with self._guard:
             return any(server.replicas.confirm is False for server in self._servers.values())
@@ -229,7 +229,7 @@ class Nodes:
                 return [_part(*answer) for answer in server.ask("CLUSTER", "SLOTS")]
             except StoreUnreachable as error:
                 failed = error
-        raise failed or self._quarrel()
+        raise failed or self._redirect_loop_error()
 
     def at_host(self, host: Host) -> Server:
         """A node, whichever slots it has."""
@@ -287,7 +287,7 @@ class Nodes:
         """Who has which slots, from the first node that knows somebody for all of them."""
         reasons: dict[str, list[str]] = {}
         most = 0
-        for host in self._to_be_asked():
+        for host in self._hosts_in_turn():
             name = f"{host[0]}:{host[1]}"
             try:
                 answer = self._server(host).ask("CLUSTER", "SLOTS")
@@ -316,20 +316,20 @@ class Nodes:
             )
             raise StoreUnreachable(f"{self.url}: {what} ({'; '.join(sorted(parts))})")
 
-    def _to_be_asked(self) -> list[Host]:
+    def _hosts_in_turn(self) -> list[Host]:
         """Who told last comes last, for it may be cut off from the others, and know nothing of what
         they have decided since; after all others, who did not answer.
         """
         hosts = dict.fromkeys([*self._servers, *self._seeds])
-        in_turn = [*(host for host in hosts if host not in self._told), *self._told]
+        in_turn = [*(host for host in hosts if host not in self._last_asked), *self._last_asked]
         return sorted(in_turn, key=lambda host: host in self._silent)
 
-    def _take(self, answer: Any, asked: Host) -> None:
+    def _take(self, answer: Any, source: Host) -> None:
         self.lessons += 1
-        self._told = [*(host for host in self._told if host != asked), asked]
+        self._last_asked = [*(host for host in self._last_asked if host != source), source]
         self._starts, self._owners = [0], [None]
         for start, end, primary, *_ in sorted(answer, key=lambda part: int(part[0])):
-            host = (primary[0] or b"").decode() or asked[0]
+            host = (primary[0] or b"").decode() or source[0]
             if self._starts[-1] == start:
                 self._owners[-1] = (host, int(primary[1]))
             else:
@@ -344,7 +344,7 @@ class Nodes:
             "write redis:// in front of it"
         )
 
-    def _quarrel(self) -> StoreUnreachable:
+    def _redirect_loop_error(self) -> StoreUnreachable:
         return StoreUnreachable(f"{self.url}: its nodes send from one to the other: try again")
 
 

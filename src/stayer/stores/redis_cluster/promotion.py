@@ -20,7 +20,7 @@ def promote(shards: Shards, commit: Commit, limit: int) -> float | None:
     moments = [shards.now() + PLAN_ABANDONED_S] if fan_out.attempt(shards.plans.sweep) else []
     due_left = late_left = limit
     noted: list[str] = []
-    came_in = fan_out.attempt(partial(incoming.waiting, shards))
+    came_in = fan_out.attempt(partial(incoming.count_waiting, shards))
     for name in shards.names():
         step = partial(shards.server_of(name).run, "promote", due_left, late_left)
         if (answer := fan_out.at(name, step)) is None:
@@ -38,7 +38,7 @@ def promote(shards: Shards, commit: Commit, limit: int) -> float | None:
         return 0.0
     left = fan_out.attempt(partial(incoming.take, fan_out, commit, limit)) if came_in else 0
     fan_out.check()
-    if fan_out.misses or shards.nodes.some_are_deaf():
+    if fan_out.misses or shards.nodes.has_silent_replicas():
         return min([*moments, shards.now() + _RETRY_S])
     if left:
         return shards.now()

@@ -24,7 +24,7 @@ def drop_queue(shards: Shards, name: str, limit: int) -> int:
     place = key("ids", server.address.prefix, queue=name)
     first = server.ask("ZRANGE", place, 0, limit - 1) if limit > 0 else []
     shards.settle(name, [each.decode() for each in first])
-    return _noting(shards, name, lambda shard: shard.drop_queue(name, limit))
+    return _release_claims_after(shards, name, lambda shard: shard.drop_queue(name, limit))
 
 
 def purge(
@@ -36,7 +36,7 @@ def purge(
 ) -> list[str]:
     """What is gone."""
     gone: list[str] = []
-    for queue, some in _among(shards, ids):
+    for queue, some in _places_of(shards, ids):
         while len(gone) < limit:
             gone += shards.of(queue).purge(some, states, before, limit - len(gone))
             if not cross_shard.free(shards, queue, _SWEEP_BATCH):
@@ -45,7 +45,7 @@ def purge(
     return gone
 
 
-def _among(shards: Shards, ids: Sequence[str] | None) -> list[tuple[str, list[str] | None]]:
+def _places_of(shards: Shards, ids: Sequence[str] | None) -> list[tuple[str, list[str] | None]]:
     """The queues to look in, and for which ids."""
     if ids is None:
         return [(name, None) for name in shards.names()]
@@ -70,14 +70,14 @@ def forget(shards: Shards, retention: Mapping[Kept, float], limit: int) -> int:
 
 def see_to_missing_records(shards: Shards, name: str) -> int:
     """How many tasks of a queue are lost, for their records are gone."""
-    return _noting(shards, name, lambda shard: shard.see_to_missing_records())
+    return _release_claims_after(shards, name, lambda shard: shard.see_to_missing_records())
 
 
 def _forget(shards: Shards, name: str, retention: Mapping[Kept, float], limit: int) -> int:
-    return _noting(shards, name, lambda shard: shard.forget(retention, limit))
+    return _release_claims_after(shards, name, lambda shard: shard.forget(retention, limit))
 
 
-def _noting(shards: Shards, name: str, step: Callable[[ShardStore], int]) -> int:
+def _release_claims_after(shards: Shards, name: str, step: Callable[[ShardStore], int]) -> int:
     """Do it, and let go of the claims of all that is told to be deleted meanwhile."""
     shard = shards.of(name)
     since = shard.last_event()

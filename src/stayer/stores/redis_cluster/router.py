@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from redis.crc import key_slot
 
 from stayer.core.errors import StoreError, StoreUnreachable
-from stayer.core.ids import drawn_anew
+from stayer.core.ids import redraw
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
 from stayer.stores.redis import record
@@ -22,7 +22,7 @@ from stayer.stores.redis.damage import MEND_PAUSE_S, UNREADABLE, keys_below, set
 from stayer.stores.redis.errors import translated
 from stayer.stores.redis.keys import key, tag
 from stayer.stores.redis.pack.changes import Arguments
-from stayer.stores.redis.pack.tasks import Promised, packed_groups
+from stayer.stores.redis.pack.tasks import Promised, pack_tasks
 from stayer.stores.redis.replica_acks import Unconfirmed
 from stayer.stores.redis_cluster.claims import Claim, Claims
 from stayer.stores.redis_cluster.directory import Directory
@@ -87,9 +87,9 @@ class Shards:
         """Make sure that whoever lists shards will see these. First of all steps."""
         self._directory.add(queues)
 
-    def tell_again(self, queues: Sequence[str]) -> None:
+    def register_again(self, queues: Sequence[str]) -> None:
         """Name these once more to those who were told before, and may have been replaced since."""
-        self._directory.tell_again(queues)
+        self._directory.register_again(queues)
 
     def names(self) -> list[str]:
         """All that there are, by name."""
@@ -100,7 +100,7 @@ class Shards:
         try:
             found = self.of(REGISTRY).identity()
         except StoreUnreachable:
-            if (copied := self._directory.copied_identity()) is None:
+            if (copied := self._directory.read_identity_copy()) is None:
                 raise
             return copied
         self._directory.copy_identity(found)
@@ -210,7 +210,7 @@ class Shards:
         # Whoever submitted it may have died before it settled the claim: that must not bring the
         # task back when nobody remembers the id. Now it is refused, and the claim expires.
         open_ones = [claim for claim in claims if claim.task is not None and claim.plan is None]
-        self.finish([claim for claim in open_ones if self._left_of(claim) is not None])
+        self.finish([claim for claim in open_ones if self._read_purged(claim) is not None])
         settled = [claim for claim in claims if claim.task is None]
         there = [self.of(claim.queue).get([claim.id])[0] for claim in settled]
         self.claims.expire(
@@ -245,12 +245,12 @@ class Shards:
     def places(self, ids: Sequence[str]) -> dict[str, str]:
         """The queue of each id that there is; what was claimed and not submitted is submitted."""
         found = {id: place for id in ids if (place := self._places.get(id)) is not None}
-        asked = [id for id in dict.fromkeys(ids) if id not in found]
-        if asked:
-            answers = dict(zip(asked, self.claims.seek(asked), strict=True))
+        unknown = [id for id in dict.fromkeys(ids) if id not in found]
+        if unknown:
+            answers = dict(zip(unknown, self.claims.seek(unknown), strict=True))
             away = {id: each for id, each in answers.items() if isinstance(each, StoreUnreachable)}
             if away:
-                found |= self._seen_at(away)
+                found |= self._find_places(away)
             claims = [claim for claim in answers.values() if isinstance(claim, Claim)]
             planned = [claim for claim in claims if claim.plan is not None]
             claims = [claim for claim in claims if claim.plan is None]
@@ -264,7 +264,7 @@ class Shards:
             found |= {claim.id: claim.queue for claim in claims}
         return found
 
-    def _seen_at(self, unclaimed: dict[str, StoreUnreachable]) -> dict[str, str]:
+    def _find_places(self, unclaimed: dict[str, StoreUnreachable]) -> dict[str, str]:
         """Where tasks are whose claims can't be asked for: a task that is seen is where it belongs,
         for its id is claimed elsewhere only after it is gone. Raises if one is not to be seen.
         """
@@ -312,9 +312,9 @@ class Shards:
             except Promised as promise:
                 words = [new.unique for new in tasks if new.unique]
                 self.plans.settle_promise(queue, str(promise), words)
-        raise self._contended()
+        raise self._contention_error()
 
-    def _contended(self) -> StoreUnreachable:
+    def _contention_error(self) -> StoreUnreachable:
         return StoreUnreachable(
             f"{self.nodes.url}: others submit the same again and again: try again later"
         )
@@ -331,22 +331,20 @@ class Shards:
 
     def _submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         with translated(self.nodes.url):
-            packed_groups(
-                tasks, Arguments(fixed=4)
-            )  # says what can't be kept, before it is claimed
+            pack_tasks(tasks, Arguments(fixed=4))  # says what can't be kept, before it is claimed
         if len({new.id for new in tasks}) < len(tasks):
             # What becomes of the second may depend on what became of the first, and of all between.
             return [self._submit([new])[0] for new in tasks]
         self.add(new.queue for new in tasks)
-        claims = self._claimed(tasks)
+        claims = self._claim(tasks)
         answers: dict[int, Submitted] = {}
         # Ids of tasks that are gone are claimed before any of these comes, to keep their order.
         for number, claim in enumerate(claims):
             if claim.task is None:
-                if (there := self.known(claim)) is not None:
+                if (there := self.find_claimed(claim)) is not None:
                     answers[number] = there
                 else:
-                    claims[number] = self._taken_over(claim, tasks[number]) or claim
+                    claims[number] = self._take_over(claim, tasks[number]) or claim
         mine = [claim.task is new for claim, new in zip(claims, tasks, strict=True)]
         unsettled = [number for number, claim in enumerate(claims) if claim.task is not None]
         finished = self.finish([claims[number] for number in unsettled])
@@ -358,7 +356,7 @@ class Shards:
             answers[number] = Submitted(answer.task, fresh, answer.purged)
         for number, claim in enumerate(claims):
             if number not in answers:
-                answers[number] = self._known_one(claim, tasks[number])
+                answers[number] = self._find_claimed_or_take(claim, tasks[number])
         self.remember(answer.task for answer in answers.values() if not answer.purged)
         return [answers[number] for number in range(len(tasks))]
 
@@ -374,10 +372,10 @@ class Shards:
             with suppress(StoreUnreachable):
                 if self.nodes.server_of(key("claim", prefix, id=drawn.id)) not in absent:
                     return drawn
-            drawn = replace(new, id=drawn_anew(new.id))
+            drawn = replace(new, id=redraw(new.id))
         return new
 
-    def _claimed(self, tasks: Sequence[NewTask]) -> list[Claim]:
+    def _claim(self, tasks: Sequence[NewTask]) -> list[Claim]:
         """The claim on each id; none of them belongs to a plan."""
         claims = self.claims.claim(tasks)
         for _ in range(_TRIES):
@@ -389,9 +387,9 @@ class Shards:
             again = self.claims.claim([tasks[number] for number in blocked])
             for number, claim in zip(blocked, again, strict=True):
                 claims[number] = claim
-        raise self._contended()
+        raise self._contention_error()
 
-    def known(self, claim: Claim) -> Submitted | None:
+    def find_claimed(self, claim: Claim) -> Submitted | None:
         """What became of what was claimed; None if it is not even remembered."""
         if claim.task is not None:
             [answer] = self.finish([claim])
@@ -400,26 +398,26 @@ class Shards:
             return Submitted(answer.task, False, answer.purged)
         if (task := self.of(claim.queue).get([claim.id])[0]) is not None:
             return Submitted(task, False)
-        if (left := self._left_of(claim)) is not None:
+        if (left := self._read_purged(claim)) is not None:
             return Submitted(left, False, True)
         return None
 
-    def _known_one(self, claim: Claim, new: NewTask) -> Submitted:
+    def _find_claimed_or_take(self, claim: Claim, new: NewTask) -> Submitted:
         """What became of a task that was there once."""
-        if (there := self.known(replace(claim, task=None))) is not None:
+        if (there := self.find_claimed(replace(claim, task=None))) is not None:
             return there
-        taken = self._taken_over(claim, new)
+        taken = self._take_over(claim, new)
         if taken is None:
             return self.submit([new])[0]
         [answer] = self.finish([taken])
         return Submitted(answer.task, _is_of(answer, taken), answer.purged)
 
-    def _taken_over(self, gone: Claim, new: NewTask) -> Claim | None:
+    def _take_over(self, gone: Claim, new: NewTask) -> Claim | None:
         """The claim on the id of a task that is gone; None if somebody else was faster."""
         self.forget([gone.id])
         return self.claims.take_over(gone, new)
 
-    def _left_of(self, claim: Claim) -> Task | None:
+    def _read_purged(self, claim: Claim) -> Task | None:
         """What is remembered of a purged task."""
         server = self.server_of(claim.queue)
         name = key("purged", server.address.prefix, id=claim.id)
@@ -427,7 +425,7 @@ class Shards:
         if stored is None:
             return None
         try:
-            left = record.purged(claim.id, stored)
+            left = record.read_purged(claim.id, stored)
         except UNREADABLE:
             server.mending.mend_these([name.encode()])
             return None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from stayer.core.errors import Refused
-from stayer.core.schedules.model import Firing, Schedule, overtaken
+from stayer.core.schedules.model import Firing, Schedule, explain_conflict
 from stayer.stores.redis import schedules as one_shard
 from stayer.stores.redis_cluster.fan_out import FanOut
 from stayer.stores.redis_cluster.router import Shards
@@ -37,7 +37,7 @@ def put_schedule(shards: Shards, schedule: Schedule, seen: float | None = None) 
     queue = schedule.task.queue
     found = schedules(shards, [schedule.name])
     if seen is not None and [each.updated for each in found] != [seen]:
-        raise Refused(overtaken(schedule.name))
+        raise Refused(explain_conflict(schedule.name))
     was = next((each for each in found if each.task.queue != queue), None)
     shards.add([queue])
     put = one_shard.put_schedule(

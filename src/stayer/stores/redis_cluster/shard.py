@@ -105,7 +105,7 @@ class ShardStore(RedisStore):
         self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
     ) -> Beat:
         """Beat here alone: the registry shard has not heard of it."""
-        return self._beat(worker, beats.about(worker, number, nonce, alone=True), reports)
+        return self._beat(worker, beats.pack_worker(worker, number, nonce, alone=True), reports)
 
     def _relay(self) -> None:
         self._on_end()

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from stayer.core.errors import Refused, StoreError, StoreUnreachable
-from stayer.core.flows.model import NewFlow, kept_out
+from stayer.core.flows.model import NewFlow, explain_unique_conflict
 from stayer.core.flows.model import check as check_ties
 from stayer.core.model import NewTask, Submitted
 from stayer.stores.redis import flows as ties
@@ -30,7 +30,7 @@ from stayer.stores.redis.connection.server import Call
 from stayer.stores.redis.errors import translated
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.pack.changes import Arguments
-from stayer.stores.redis.pack.tasks import Decided, packed_groups
+from stayer.stores.redis.pack.tasks import Decided, pack_tasks
 from stayer.stores.redis_cluster import cross_shard
 from stayer.stores.redis_cluster.claims import Claim
 from stayer.stores.redis_cluster.fan_out import FanOut
@@ -93,7 +93,7 @@ class Plans:
     def submit(self, tasks: Sequence[NewTask], flow: NewFlow | None = None) -> list[Submitted]:
         """What became of each; raises FlowKnown."""
         with translated(self._nodes.url):
-            packed_groups(tasks, Arguments(fixed=7))  # says what can't be kept
+            pack_tasks(tasks, Arguments(fixed=7))  # says what can't be kept
         check_ties(tasks)
         self._shards.add(new.queue for new in tasks)
         for number in range(_PLAN_TRIES):
@@ -119,7 +119,7 @@ class Plans:
                 ties.refuse([b"taken", [id.encode() for id in known]])
             mine = [new for new in news if new.id not in known]
             self._promise([new for new in mine if new.unique], plan)
-            self._stir(plan)
+            self._show_life(plan)
             self._look_at_upstreams([new for new in tasks if new.id not in known], plan)
         except Exception:
             with suppress(StoreError):  # then whoever promotes will do it
@@ -159,7 +159,7 @@ class Plans:
         nonce = secrets.token_hex(8)
         name = f"call {nonce}" if flow is None else name_of(flow.id)
         about = _About(ids, flow, self._shards.now())
-        self._nodes.enlist("plans", [f"{nonce} {name}"])
+        self._nodes.add_names("plans", [f"{nonce} {name}"])
         there = self._run("lay_plan", name, nonce, _pack(about))
         if there is not None:
             self._cross_out(nonce, name)
@@ -173,13 +173,13 @@ class Plans:
         left = list(news)
         for _ in range(_PLAN_TRIES):
             blocked: list[NewTask] = []
-            for new, claim in self._claimed(left, plan):
+            for new, claim in self._claim_tasks(left, plan):
                 if claim.nonce == plan.nonce:
                     continue
                 if claim.plan is not None:
                     self.settle(claim)
                     blocked.append(new)
-                elif (there := self._shards.known(claim)) is not None:
+                elif (there := self._shards.find_claimed(claim)) is not None:
                     known[new.id] = there
                 elif self._shards.claims.take_over(claim, new, plan) is None:
                     blocked.append(new)
@@ -188,13 +188,13 @@ class Plans:
                 return known
         raise _Undone
 
-    def _claimed(self, news: Sequence[NewTask], plan: Plan) -> Iterator[tuple[NewTask, Claim]]:
+    def _claim_tasks(self, news: Sequence[NewTask], plan: Plan) -> Iterator[tuple[NewTask, Claim]]:
         for first in range(0, len(news), _TASKS_AT_ONCE):
             some = news[first : first + _TASKS_AT_ONCE]
             yield from zip(some, self._shards.claims.claim(some, plan), strict=True)
-            self._stir(plan)
+            self._show_life(plan)
 
-    def _stir(self, plan: Plan) -> None:
+    def _show_life(self, plan: Plan) -> None:
         """Show a sign of life, unless it is in vain."""
         if self._run("stir_plan", plan.name, plan.nonce) == 0:
             raise _Undone
@@ -210,16 +210,16 @@ class Plans:
             if promise and promise[0] != plan.nonce:
                 self.settle_promise(queue, f"{promise[0]} {holder}", words[1::2])
                 raise _Undone
-            raise Refused(kept_out(id, holder))
+            raise Refused(explain_unique_conflict(id, holder))
 
     def _look_at_upstreams(self, news: Sequence[NewTask], plan: Plan) -> None:
         mine = {new.id for new in news}
         wanted = {id for new in news for id in (*new.after, *new.behind)} - mine
         known: dict[str, str] = {}
-        asked = sorted(wanted)
-        for first in range(0, len(asked), _TASKS_AT_ONCE):
-            known |= cross_shard.states(self._shards, asked[first : first + _TASKS_AT_ONCE])
-            self._stir(plan)
+        ids = sorted(wanted)
+        for first in range(0, len(ids), _TASKS_AT_ONCE):
+            known |= cross_shard.states(self._shards, ids[first : first + _TASKS_AT_ONCE])
+            self._show_life(plan)
         for new in news:
             for id in (*new.after, *new.behind):
                 if id not in mine and id not in known:
@@ -251,7 +251,7 @@ class Plans:
             states = cross_shard.listen_for(self._shards, tasks)
             needed = frozenset(id for new in tasks for id in (*new.after, *new.behind))
             flow = plan.about.flow
-            packed = b"" if flow is None else ties.packed(flow, plan.about.created)
+            packed = b"" if flow is None else ties.pack_flow(flow, plan.about.created)
             for queue in dict.fromkeys(new.queue for new in tasks):
                 part = [new for new in tasks if new.queue == queue]
                 self._shards.of(queue).accept(part, packed, Decided(needed, states))

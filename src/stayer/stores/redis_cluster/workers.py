@@ -51,7 +51,7 @@ class Workers:
             raise LeaseLost(f"worker {worker.id} was given up as dead")
         self._supposed[worker.id] = worker.queues
         try:
-            answer = self._lobby().beat(worker, number, nonce, ())
+            answer = self._registry().beat(worker, number, nonce, ())
         except StoreUnreachable:
             if number == 1:
                 raise  # whoever is not known there would be missed by nobody
@@ -59,49 +59,55 @@ class Workers:
             if alone is None:
                 raise
             return alone
-        if number == 1 and not self._has_moved_in(worker.id, worker.queues):
-            untold = tuple(report.id for report in reports)
-            return replace(answer, away=tuple(dict.fromkeys(worker.queues)), untold=untold)
+        if number == 1 and not self._try_move_in(worker.id, worker.queues):
+            undelivered = tuple(report.id for report in reports)
+            return replace(
+                answer, away=tuple(dict.fromkeys(worker.queues)), undelivered=undelivered
+            )
         if number > 1 and self._lessons != self._shards.nodes.lessons:
-            self._tell_again(worker.id)
-        heard, untold = self._beat_at_homes(worker, number, nonce, reports, self._beat_at)
+            self._register_again(worker.id)
+        beats, undelivered = self._beat_at_homes(worker, number, nonce, reports, self._beat_at)
         if number == 1:
-            self._check_alive(worker.id, list(heard))
-        orders = (each for beat in heard.values() for each in beat.orders)
-        away = tuple(home for home in self.homes(worker.id) if home not in heard)
-        return replace(answer, orders=tuple(orders), away=away, untold=untold)
+            self._check_alive(worker.id, list(beats))
+        orders = (each for beat in beats.values() for each in beat.orders)
+        away = tuple(home for home in self.homes(worker.id) if home not in beats)
+        return replace(answer, orders=tuple(orders), away=away, undelivered=undelivered)
 
     def _beat_alone(
         self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
     ) -> Beat | None:
         """Beat while the registry shard is away; None if no home has taken it either."""
-        heard, untold = self._beat_at_homes(worker, number, nonce, reports, self._beat_alone_at)
-        if not heard:
+        beats, undelivered = self._beat_at_homes(
+            worker, number, nonce, reports, self._beat_alone_at
+        )
+        if not beats:
             return None
-        orders = (each for beat in heard.values() for each in beat.orders)
-        away = tuple(home for home in self.homes(worker.id) if home not in heard)
-        now, proven = next(iter(heard.values())).now, tuple(heard)
-        return Beat(now=now, orders=tuple(orders), away=away, untold=untold, proven=proven)
+        orders = (each for beat in beats.values() for each in beat.orders)
+        away = tuple(home for home in self.homes(worker.id) if home not in beats)
+        now, proven = next(iter(beats.values())).now, tuple(beats)
+        return Beat(
+            now=now, orders=tuple(orders), away=away, undelivered=undelivered, proven=proven
+        )
 
     def _beat_at_homes(
         self, worker: Worker, number: int, nonce: str, reports: Sequence[Report], beat_at: BeatAt
     ) -> tuple[dict[str, Beat], tuple[str, ...]]:
         """What those say that can be reached, and whose reports did not arrive."""
-        fan_out, heard = FanOut(self._shards), dict[str, Beat]()
-        places, untold = self._places_of(reports)
+        fan_out, beats = FanOut(self._shards), dict[str, Beat]()
+        places, undelivered = self._places_of(reports)
         for home in self.homes(worker.id):
             reports_here = places.get(home, [])
             answer = fan_out.at(home, partial(beat_at, home, worker, number, nonce, reports_here))
             if answer is None:
-                untold += [report.id for report in reports_here]
+                undelivered += [report.id for report in reports_here]
             else:
-                heard[home] = answer
-        return heard, tuple(untold)
+                beats[home] = answer
+        return beats, tuple(undelivered)
 
     def _places_of(self, reports: Sequence[Report]) -> tuple[dict[str, list[Report]], list[str]]:
         """The reports for each home, and those of which nobody can say where they belong."""
         places: dict[str, list[Report]] = {}
-        untold: list[str] = []
+        undelivered: list[str] = []
         try:
             found = self._shards.places([report.id for report in reports])
         except StoreUnreachable:
@@ -110,10 +116,10 @@ class Workers:
                 try:
                     found |= self._shards.places([report.id])
                 except StoreUnreachable:
-                    untold.append(report.id)
+                    undelivered.append(report.id)
         for report in reports:
             places.setdefault(found.get(report.id, ""), []).append(report)
-        return places, untold
+        return places, undelivered
 
     def _beat_at(
         self, home: str, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
@@ -126,9 +132,9 @@ class Workers:
             if number == 1:
                 raise
         # Whoever wanted to introduce it there came no further than to write it down.
-        if not self._has_moved_in(worker.id, [home]):
+        if not self._try_move_in(worker.id, [home]):
             return None
-        self._make_known(worker, home)
+        self._register_at(worker, home)
         return shard.beat(worker, number, nonce, reports)
 
     def _beat_alone_at(
@@ -149,12 +155,12 @@ class Workers:
             return False
         self._move_in(worker, [queue])
         try:
-            self._make_known(known, queue)
+            self._register_at(known, queue)
         except LeaseLost:
             return False  # it was buried there
         return True
 
-    def _make_known(self, worker: Worker, home: str) -> None:
+    def _register_at(self, worker: Worker, home: str) -> None:
         """It is given nothing there before it has proven to be alive since: whoever buried it
         meanwhile has not found it.
         """
@@ -170,8 +176,8 @@ class Workers:
         """
         if self._find(worker) is not None:
             return
-        self._shards.nodes.enlist("homes", homes, worker, waits=False)
-        self._shards.nodes.enlist("burying", [worker], waits=False)
+        self._shards.nodes.add_names("homes", homes, worker, waits=False)
+        self._shards.nodes.add_names("burying", [worker], waits=False)
         for home in homes:
             with suppress(Unconfirmed):
                 self._bury(worker, home)
@@ -182,15 +188,15 @@ class Workers:
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
         """The verdict, and what follows from this one and earlier ones."""
         if silent:
-            self._write_down({worker.id for worker in self._lobby().workers()} & set(silent))
-        self._lobby().bury(judge, silent)
+            self._write_down({worker.id for worker in self._registry().workers()} & set(silent))
+        self._registry().bury(judge, silent)
         return self._carry_out()
 
     def drop(self, worker: str, number: int | None = None) -> list[Task]:
         """The verdict of somebody who knows."""
         self._write_down([worker])
         try:
-            self._lobby().drop_worker(worker, number)
+            self._registry().drop_worker(worker, number)
         except UnknownWorker:
             if not self._read_homes(worker):
                 self._cross_out(worker)
@@ -198,7 +204,7 @@ class Workers:
         return [task for task in self._carry_out() if task.worker == worker]
 
     def _write_down(self, workers: Iterable[str]) -> None:
-        self._shards.nodes.enlist("burying", workers)
+        self._shards.nodes.add_names("burying", workers)
 
     def _cross_out(self, worker: str) -> None:
         """One that was refused stays written down, for another may have judged it meanwhile."""
@@ -214,7 +220,7 @@ class Workers:
         """Bury in their homes all that are written down and that the registry does not know."""
         name = key("burying", self._shards.nodes.options.prefix)
         written = {each.decode() for each in self._shards.nodes.ask(name, "SMEMBERS", name)}
-        alive = {worker.id for worker in self._lobby().workers()} if written else set()
+        alive = {worker.id for worker in self._registry().workers()} if written else set()
         lost: list[Task] = []
         fan_out = FanOut(self._shards)
         for worker in sorted(written - alive):
@@ -256,10 +262,10 @@ class Workers:
         for queue in queues:
             for each in self._shards.of(queue).workers():
                 running[each.id] = running.get(each.id, 0) + each.running
-        known = self._lobby().workers()
+        known = self._registry().workers()
         return [_with_tasks(each, running.get(each.id, 0)) for each in known]
 
-    def seen(self, queues: Iterable[str]) -> list[Worker]:
+    def list_seen(self, queues: Iterable[str]) -> list[Worker]:
         """List the workers of these queues; while the registry shard is away, as the shards see
         them: the newest that any has heard.
         """
@@ -279,10 +285,10 @@ class Workers:
         return [_with_tasks(each, running[each.id]) for each in known]
 
     def attend(self, workers: Sequence[str], seconds: float) -> None:
-        self._lobby().attend(workers, seconds)
+        self._registry().attend(workers, seconds)
 
     def drain(self, worker: str) -> Worker:
-        known = self._lobby().drain_worker(worker)
+        known = self._registry().drain_worker(worker)
         fan_out, running = FanOut(self._shards), 0
         for home in self._read_homes(worker):
             running += len(fan_out.at(home, partial(self._drain_at, home, worker)) or ())
@@ -307,15 +313,15 @@ class Workers:
         """Before it is known there, so that whoever looks for it will look there."""
         wanted = list(dict.fromkeys(queues))
         self._shards.add(wanted)
-        self._shards.nodes.enlist("homes", wanted, worker)
+        self._shards.nodes.add_names("homes", wanted, worker)
         self._homes.pop(worker, None)
 
-    def _has_moved_in(self, worker: str, queues: Sequence[str]) -> bool:
+    def _try_move_in(self, worker: str, queues: Sequence[str]) -> bool:
         """The same for a beat, which is good without it: False if replicas don't confirm it. Then
         no shard may know the worker, so that each refuses it until a reserve, or a later beat, gets
         that done. Where they are known to be away, a beat does not wait for them.
         """
-        self._shards.nodes.enlist("homes", queues, worker, waits=False)
+        self._shards.nodes.add_names("homes", queues, worker, waits=False)
         self._homes.pop(worker, None)
         if self._shards.server_of(REGISTRY).node().replicas.confirm is False:
             return False
@@ -325,14 +331,14 @@ class Workers:
             return False
         return True
 
-    def _tell_again(self, worker: str) -> None:
+    def _register_again(self, worker: str) -> None:
         """Where it is: a node may have been replaced by one that had not heard of all. Replicas
         have confirmed it once, and a beat waits for nobody.
         """
         lessons, homes = self._shards.nodes.lessons, self.homes(worker)
         with suppress(StoreUnreachable):
-            self._shards.tell_again(homes)
-            self._shards.nodes.enlist("homes", homes, worker, waits=False)
+            self._shards.register_again(homes)
+            self._shards.nodes.add_names("homes", homes, worker, waits=False)
             self._lessons = lessons
             self._homes.pop(worker, None)
 
@@ -345,11 +351,11 @@ class Workers:
         name = key("homes", self._shards.nodes.options.prefix, worker=worker)
         return sorted(each.decode() for each in self._shards.nodes.ask(name, "SMEMBERS", name))
 
-    def _lobby(self) -> RedisStore:
+    def _registry(self) -> RedisStore:
         return self._shards.of(REGISTRY)
 
     def _find(self, worker: str) -> Worker | None:
-        return next((each for each in self._lobby().workers() if each.id == worker), None)
+        return next((each for each in self._registry().workers() if each.id == worker), None)
 
 
 def _with_tasks(worker: Worker, running: int) -> Worker:

@@ -35,7 +35,7 @@ def path_of(kind: str, name: str, *rest: str) -> str:
     return "/".join(("/v1", kind, quote(name, safe=""), *rest))
 
 
-def _unpacked(packed: bytes) -> bytes:
+def _decompress(packed: bytes) -> bytes:
     """At most one byte more than may be: a few bytes can stand for gigabytes."""
     unpacking = zlib.decompressobj(wbits=31)
     try:
@@ -93,7 +93,7 @@ class Connection:
         content = None if body is None else msgspec.json.encode(body)
         status, media, answer = self._exchange(method, target, content, patience)
         if status < 300:
-            return self._decoded(answer) if answer else None
+            return self._decode(answer) if answer else None
         raise self._problem(status, media, answer)
 
     def close(self) -> None:
@@ -163,7 +163,7 @@ class Connection:
         response = connection.getresponse()
         answer = response.read(LARGEST_BYTES + 1)
         if response.getheader("Content-Encoding") == "gzip":
-            answer = _unpacked(answer)
+            answer = _decompress(answer)
         if len(answer) > LARGEST_BYTES:
             raise StoreUnusable(
                 f"http{'s' * isinstance(connection, http.client.HTTPSConnection)}://"
@@ -172,7 +172,7 @@ class Connection:
             )
         return response.status, response.getheader("Content-Type", ""), answer
 
-    def _decoded(self, answer: bytes) -> Any:
+    def _decode(self, answer: bytes) -> Any:
         try:
             return msgspec.json.decode(answer)
         except msgspec.DecodeError:
@@ -181,7 +181,7 @@ class Connection:
     def _problem(self, status: int, media: str, answer: bytes) -> errors.StayerError:
         problem: dict[str, Any] = {}
         if media.startswith("application/problem+json"):
-            problem = self._decoded(answer)
+            problem = self._decode(answer)
         detail = str(problem.get("detail", f"status {status}"))
         url = self._address.url
         if status == 401:

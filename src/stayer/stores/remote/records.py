@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from stayer.core import codec
 from stayer.core.errors import Refused
-from stayer.core.fields import POLICY, named
+from stayer.core.fields import POLICY, field_names
 from stayer.core.flows.model import FlowInfo, NewFlow, Part
 from stayer.core.insight.failures import Failures
 from stayer.core.model import JSON, NewTask, QueueInfo, Submitted, Task, Value
@@ -19,13 +19,13 @@ from stayer.core.notify.notices import Notice
 from stayer.core.ordering import rate_limit
 from stayer.core.schedules import parse
 from stayer.core.schedules.model import Schedule
-from stayer.core.submit.checks import written
+from stayer.core.submit.checks import submission_json
 from stayer.core.units import instant
 
 T = TypeVar("T", bound=Struct)
 
 _STATES_OF_FLOWS = ("state", "counts")
-_FREE = named("value")
+_FREE = field_names("value")
 """Values of users: what is in them is not ours to read."""
 
 
@@ -40,7 +40,7 @@ def task(shown: Mapping[str, Any]) -> Task:
     return msgspec.structs.replace(decoded, **values)
 
 
-def submitted(shown: Mapping[str, Any]) -> Submitted:
+def read_submitted(shown: Mapping[str, Any]) -> Submitted:
     """Read the answer to a submission."""
     return Submitted(task(shown), shown["fresh"], shown.get("purged", False))
 
@@ -108,7 +108,7 @@ def flow_submission(new: NewFlow, tasks: Sequence[NewTask]) -> dict[str, Any]:
     """Write what asks for this flow."""
     laid_out = [
         {
-            **written(task),
+            **submission_json(task),
             "part": task.part,
             "behind": list(task.behind),
             "over": task.policy.over,

@@ -170,7 +170,7 @@ class HttpStore(Store):
             sent = tasks[len(answers) : len(answers) + len(portion)]
             answer = self._send(portion, sent)
             records.check_refused(self.url, answer["tasks"])
-            answers += map(records.submitted, answer["tasks"])
+            answers += map(records.read_submitted, answer["tasks"])
         return answers
 
     def _send(self, portion: list[dict[str, JSON]], tasks: Sequence[NewTask]) -> Any:
@@ -335,7 +335,7 @@ class HttpStore(Store):
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         wanted: dict[str, Any] = dict(settings)
         if rate := settings.get("rate"):
-            wanted["rate"] = rate_limit.written(rate)
+            wanted["rate"] = rate_limit.format_rate(rate)
         return records.queue(self._ask("PATCH", path_of("queues", name), body=wanted))
 
     def figures(
@@ -362,13 +362,13 @@ class HttpStore(Store):
         self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
     ) -> list[str]:
         if ids is not None:
-            return [id for id in ids[:limit] if self._deleted(id)]
+            return [id for id in ids[:limit] if self._delete(id)]
         body: JSON = {
             "before": _moment(before), "states": list(states), "limit": min(limit, _PAGE),
         }  # fmt: skip
         return [str(id) for id in self._ask("POST", "/v1/tasks/purge", body=body)["purged"]]
 
-    def _deleted(self, id: str) -> bool:
+    def _delete(self, id: str) -> bool:
         try:
             self._ask("DELETE", path_of("tasks", id))
         except NotAllowed:
@@ -394,7 +394,7 @@ class HttpStore(Store):
         return [records.schedule(shown) for shown in answer["schedules"]]
 
     def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
-        body = parse.written(schedule)
+        body = parse.schedule_json(schedule)
         query = {"replace": True, "seen": None if seen is None else units.rfc3339(seen)}
         return records.schedule(self._ask("POST", "/v1/schedules", query, body=body))
 
@@ -494,7 +494,7 @@ def _portions(tasks: Sequence[NewTask]) -> Iterator[list[dict[str, JSON]]]:
     """Cut submissions into as many as one request may bring."""
     portion: list[dict[str, JSON]] = []
     size = 0
-    for shown in map(checks.written, tasks):
+    for shown in map(checks.submission_json, tasks):
         length = len(msgspec.json.encode(shown))
         if portion and (len(portion) >= _SUBMIT_TASKS or size + length > _SUBMIT_BYTES):
             yield portion

@@ -23,6 +23,14 @@ class Bulk:
         """Collects new tasks and enters them."""
         return Births(tx)
 
+    def expect_lanes(self, tx: Transaction, queue: str, limit: int) -> None:
+        """Somebody will ask for these lanes soon."""
+        tx.prefetch("reserve.lanes", queue, limit)
+
+    def lanes(self, tx: Transaction, queue: str, limit: int) -> list[str]:
+        """The lanes of a queue that have something to take, up to so many."""
+        return [lane for (lane,) in tx.all("reserve.lanes", queue, limit)]
+
     def seqs(self, tx: Transaction, statement: str, *parameters: Cell) -> list[int]:
         """What a statement gives that answers with the numbers of tasks."""
         return [seq for (seq,) in tx.all(statement, *parameters)]

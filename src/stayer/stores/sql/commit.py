@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from msgspec import UNSET
 
-from stayer.core.lifecycle import told_late
+from stayer.core.lifecycle import date_back
 from stayer.core.model import AttemptNews, Change, State, Task
-from stayer.core.notify.notices import told
+from stayer.core.notify.notices import list_targets
 from stayer.stores.sql import history
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.locking import lock_word_of
@@ -46,7 +46,7 @@ def delayed(changes: Sequence[Change], waited: float) -> Sequence[Change]:
     """Date changes back by how long somebody has waited to tell of them, while others wrote."""
     if waited < _LONG_WAIT:
         return changes
-    return [told_late(change, change.ago + waited) for change in changes]
+    return [date_back(change, change.ago + waited) for change in changes]
 
 
 def apply(tx: Transaction, changes: Sequence[Change]) -> tuple[list[int | None], bool]:
@@ -100,7 +100,7 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         tx.run("report.checkpoint", seq, change.attempt, tx.now, change.checkpoint)
     if notify != _NOBODY and effect.hook_words:
         hooks = [hook for cell in notify for hook in hooks_from_cell(cell)]
-        ledger.heard_of(seq, number, effect.hook_words, told(hooks, effect.hook_words))
+        ledger.heard_of(seq, number, effect.hook_words, list_targets(hooks, effect.hook_words))
     if effect.waits is not UNSET:
         wait_for(tx, seq, effect.waits)
     return int(seq)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from stayer.core.effects import done
+from stayer.core.effects import completion
 from stayer.core.model import Change, State
 
 
@@ -29,7 +29,7 @@ def groups(changes: Sequence[Change]) -> Iterator[list[Change]]:
 
 def _is_plain(change: Change) -> bool:
     return (
-        change.effect is done(change.state, change.worker)
+        change.effect is completion(change.state, change.worker)
         and change.queue is not None
         and not change.ago
         and change.checkpoint is None

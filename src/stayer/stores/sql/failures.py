@@ -13,12 +13,12 @@ from stayer.stores.sql.transaction import Transaction
 def find(tx: Transaction, queues: Sequence[str], limit: int) -> Failures:
     """The most frequent faults."""
     rows = tx.all("failures", not queues, tx.array(queues))
-    groups = failures.gathered(Part(*row) for row in rows)
+    groups = failures.group_by_fault(Part(*row) for row in rows)
     shown = groups[:limit]
     examples = {group.fingerprint: _newest(tx, group) for group in shown}
     lately = {group.fingerprint: _lately(tx, group) for group in shown}
     return Failures(
-        failures=failures.described(shown, examples, lately),
+        failures=failures.describe_groups(shown, examples, lately),
         faults=len(groups),
         tasks=sum(group.count for group in groups),
     )

@@ -7,7 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from stayer.core.errors import BadInput
-from stayer.core.flows.model import Ended, FlowInfo, FlowPage, NewFlow, Part, Upstreams, relayed
+from stayer.core.flows.model import (
+    Ended,
+    FlowInfo,
+    FlowPage,
+    NewFlow,
+    Part,
+    Upstreams,
+    decide_waiting,
+)
 from stayer.core.model import FINISHED, NewTask, State, Task
 from stayer.store import REMEMBERED
 from stayer.stores.sql.commit import apply
@@ -109,7 +117,7 @@ def _tell(tx: Transaction, ended: Mapping[int, Sequence[Ended]]) -> None:
         waits = tx.one("waits.any", seq)
         assert waits is not None
         if task.state == "waiting":
-            change = relayed(task, ended[seq], waits[0], _near(tx, task))
+            change = decide_waiting(task, ended[seq], waits[0], _near(tx, task))
             changes += [] if change is None else [change]
     apply(tx, changes)
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from stayer.core.history.attempt_times import moment_of
-from stayer.core.history.gaps import DROPPED, known_across, note
+from stayer.core.history.gaps import DROPPED, keep_across_gap, note
 from stayer.core.model import Attempt, Ending, Event, Fault, Task, Usage
 
 LONGEST = 4000
@@ -119,7 +119,7 @@ def attempts(task: Task, lines: Sequence[Line], usages: Mapping[int, Usage]) -> 
     found: dict[int, dict[str, Any]] = {}
     for line in lines:
         if line.event == DROPPED:
-            found = known_across(found, task)
+            found = keep_across_gap(found, task)
         if line.event == "reserved":
             found[line.attempt] = {"worker": line.worker, "node": line.node, "reserved_at": line.at}
         attempt = found.get(line.attempt)

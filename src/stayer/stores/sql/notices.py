@@ -36,7 +36,7 @@ def rows_of(
     task: Task, now: float, number: int, happened: Sequence[str], targets: Sequence[str]
 ) -> list[Row]:
     """The parameters of the statement `notice.add`, one for each who is to be told."""
-    record = codec.encode(notices.bounded(task))
+    record = codec.encode(notices.notice_record_of(task))
     return [
         (
             notices.notice_id(task.id, now, number, target), task.id, task.queue, happened[0],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stayer.core.errors import Refused, UnknownQueue
 from stayer.core.model import QueueInfo, QueueSettings, State
 from stayer.core.ordering.fair_share import FORGOTTEN
-from stayer.core.queue_settings import merged_key_limits
+from stayer.core.queue_settings import merge_key_limits
 from stayer.store import REMEMBERED
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.locking import keep_settings
@@ -51,7 +51,7 @@ def _limits(tx: Transaction, name: str, settings: QueueSettings) -> list[Row]:
         changed.append(("queue.key_limit", settings["key_limit"]))
     if single := settings.get("key_limits"):
         [queue] = queues(tx, [name])
-        kept = merged_key_limits(queue.key_limits, single)
+        kept = merge_key_limits(queue.key_limits, single)
         changed.append(("queue.key_limits", json_cell(kept) if kept else None))
     if "rate" in settings:
         rate = settings["rate"]

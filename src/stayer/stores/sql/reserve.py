@@ -12,7 +12,7 @@ from stayer.core.errors import LeaseLost
 from stayer.core.lifecycle import Expire, decide
 from stayer.core.model import Handles, Task
 from stayer.core.ordering.affinity import open_to
-from stayer.core.ordering.lanes import handled
+from stayer.core.ordering.lanes import handles_lane
 from stayer.core.ordering.rate_limit import Bucket
 from stayer.stores.sql.commit import apply
 from stayer.stores.sql.flows import relay
@@ -46,7 +46,7 @@ def reserve(
     are_locked = share_settings(tx, queues)
     for queue in queues[:1]:
         tx.prefetch("reserve.queue", queue)
-        tx.prefetch("reserve.lanes", queue, _MANY + 1)
+        tx.bulk.expect_lanes(tx, queue, _MANY + 1)
     registered = tx.one("reserve.worker", worker)
     if registered is None:
         raise LeaseLost(
@@ -240,9 +240,9 @@ def _chosen(
 
 
 def _lanes(tx: Transaction, queue: str, limit: int) -> list[str]:
-    return [lane for (lane,) in tx.all("reserve.lanes", queue, limit)]
+    return tx.bulk.lanes(tx, queue, limit)
 
 
 def _handled(lanes: Iterable[str], handles: Handles, node: str | None) -> list[str]:
     """Those that a worker on this node (None: on any) can run."""
-    return [name for name, lane in open_to(node, lanes) if handled(lane, handles)]
+    return [name for name, lane in open_to(node, lanes) if handles_lane(lane, handles)]

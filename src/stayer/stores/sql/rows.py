@@ -34,7 +34,7 @@ from stayer.core.model import (
 )
 from stayer.core.notify import notices
 from stayer.core.ordering.rate_limit import Bucket
-from stayer.core.schedules.model import Schedule, unpacked_task
+from stayer.core.schedules.model import Schedule, unpack_task
 from stayer.core.submit.fresh import BY_STORE
 from stayer.core.units import CENTURY
 from stayer.stores.sql import history
@@ -210,7 +210,8 @@ def value_cell(packed: str | bytes | None, as_text: bool) -> str | bytes | None:
 def value_from_cell(cell: str | bytes) -> Value:
     """The user's value that such a column holds."""
     if isinstance(cell, str) and cell.startswith(_BASE64):
-        return codec.unpack(b64decode(cell[len(_BASE64) :]))
+        with suppress(ValueError):  # somebody's own text may begin so
+            cell = b64decode(cell[len(_BASE64) :], validate=True)
     return codec.unpack(cell)
 
 
@@ -405,7 +406,7 @@ def schedule_from_row(row: Row) -> Schedule:
         last, last_task, waiting,
     ) = checked(row, _SCHEDULE)  # fmt: skip
     return Schedule(
-        name=name, cron=cron, zone=zone, task=unpacked_task(task), overlap=overlap,
+        name=name, cron=cron, zone=zone, task=unpack_task(task), overlap=overlap,
         catch_up=catch_up, jitter=jitter, paused=paused != 0, origin=origin, next=next,
         created=created, updated=updated, last=last, last_task=last_task,
         waiting=waiting != 0,

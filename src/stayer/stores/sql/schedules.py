@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stayer.core.errors import Refused
-from stayer.core.schedules.model import Firing, Schedule, overtaken, packed_task
+from stayer.core.schedules.model import Firing, Schedule, explain_conflict, pack_task
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import schedule_from_row
 from stayer.stores.sql.submit import submit
@@ -27,9 +27,9 @@ def put_schedule(tx: Transaction, schedule: Schedule, seen: float | None = None)
     """Make or change one; who waits for work of its queue is to look at the clock again."""
     queue = schedule.task.queue
     if seen is not None and [each.updated for each in schedules(tx, [schedule.name])] != [seen]:
-        raise Refused(overtaken(schedule.name))
+        raise Refused(explain_conflict(schedule.name))
     tx.run(
-        "schedule.put", schedule.name, schedule.cron, schedule.zone, packed_task(schedule.task),
+        "schedule.put", schedule.name, schedule.cron, schedule.zone, pack_task(schedule.task),
         schedule.overlap, schedule.catch_up, float(schedule.jitter), schedule.paused,
         schedule.origin, schedule.next, tx.now,
     )  # fmt: skip

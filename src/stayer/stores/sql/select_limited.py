@@ -100,7 +100,7 @@ class _Line:
     def order(self, turns: Turns | None) -> Row:
         """Priority, then whose turn it is, then age."""
         priority, created, seq = self._first
-        return priority, turns.used(self.share) if turns else 0, created, seq
+        return priority, turns.usage_ms(self.share) if turns else 0, created, seq
 
     def advance(self, tx: Transaction, limit: int) -> bool:
         """To the next task; whether there is one."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from stayer.core.errors import BadInput, Refused
-from stayer.core.flows.model import NewFlow, check, kept_out
+from stayer.core.flows.model import NewFlow, check, explain_unique_conflict
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
 from stayer.stores.sql.flows import add_flow, taken, tie, upstream_states, waits_for
@@ -71,7 +71,7 @@ def _accepted(
         if not answer.fresh and answer.task.id != new.id
     }
     for id in out.keys() & needed:
-        raise Refused(kept_out(id, out[id].id))
+        raise Refused(explain_unique_conflict(id, out[id].id))
     return [new for new in tied if new.id not in out]
 
 
@@ -82,7 +82,7 @@ def submit_flow(tx: Transaction, flow: NewFlow, tasks: Sequence[NewTask]) -> boo
     answers = submit(tx, tasks, trusting=False)
     for new, answer in zip(tasks, answers, strict=True):
         if not answer.fresh and answer.task.id != new.id:
-            raise Refused(kept_out(new.id, answer.task.id))
+            raise Refused(explain_unique_conflict(new.id, answer.task.id))
     known = [each.task.id for each in answers if not each.fresh]
     if known:
         raise Refused(taken(known))

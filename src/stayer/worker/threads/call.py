@@ -7,7 +7,7 @@ from typing import Protocol
 
 from stayer.core import codec
 from stayer.core.errors import BadInput, Stopped
-from stayer.core.lifecycle import Done, Fail, Happening, raised
+from stayer.core.lifecycle import Done, Fail, Happening, read_exception
 from stayer.core.model import Fault, Value
 from stayer.service import tracing
 from stayer.task import outcome_files
@@ -31,7 +31,7 @@ def call(app: ThreadApp, context: ThreadContext) -> Happening:
             value = app.call(context)
     except BaseException as error:
         return _broke_off(context, error)
-    return _returned(context, value)
+    return _read_return(context, value)
 
 
 async def call_async(app: ThreadApp, context: ThreadContext) -> Happening:
@@ -40,16 +40,18 @@ async def call_async(app: ThreadApp, context: ThreadContext) -> Happening:
         with context, tracing.within(context.record):
             value = await app.call_async(context)
     except asyncio.CancelledError as error:
-        context.noticed |= context.why is not None
+        context.stop_noticed |= context.why is not None
         return _broke_off(context, error)
     except BaseException as error:
         return _broke_off(context, error)
-    return _returned(context, value)
+    return _read_return(context, value)
 
 
-def _returned(context: ThreadContext, value: Value) -> Happening:
-    if context.noticed:
-        return context.stopped()
+def _read_return(context: ThreadContext, value: Value) -> Happening:
+    if context.stop_noticed:
+        return context.read_stop()
+    if value is None:
+        value = context.result
     try:
         codec.pack(value, "the result", codec.RESULT_LIMIT)
     except BadInput as error:
@@ -60,18 +62,20 @@ def _returned(context: ThreadContext, value: Value) -> Happening:
 
 
 def _broke_off(context: ThreadContext, error: BaseException) -> Happening:
-    """An end by an exception. One that can't even be described must not take its thread along."""
+    """Make an end by an exception. One that can't even be described must not take its
+    thread along.
+    """
     try:
-        return _ended_by(context, error)
+        return _read_exception(context, error)
     except Exception as problem:
-        said = f"what it raised can't be described: {type(problem).__name__}"
-        return Fail(Fault(type(error).__name__, said))
+        text = f"what it raised can't be described: {type(problem).__name__}"
+        return Fail(Fault(type(error).__name__, text))
 
 
-def _ended_by(context: ThreadContext, error: BaseException) -> Happening:
-    """As a process would have ended by it."""
-    if context.noticed or (isinstance(error, Stopped) and context.why is not None):
-        return context.stopped()
+def _read_exception(context: ThreadContext, error: BaseException) -> Happening:
+    """Translate an exception into how a process would have ended by it."""
+    if context.stop_noticed or (isinstance(error, Stopped) and context.why is not None):
+        return context.read_stop()
     match error:
         case SystemExit(code=None | 0):
             return Done(None)
@@ -80,12 +84,12 @@ def _ended_by(context: ThreadContext, error: BaseException) -> Happening:
         case SystemExit():
             return Fail(Fault("SystemExit", outcome_files.storable(str(error)), exit_code=1))
         case _:
-            return raised(error, fault(error))
+            return read_exception(error, fault(error))
 
 
 def fault(error: BaseException) -> Fault:
-    """What went wrong, as the record has it."""
-    type, message, trace = outcome_files.described(error)
+    """Return what went wrong, as the record has it."""
+    type, message, trace = outcome_files.describe_exception(error)
     if len(trace) > outcome_files.TRACEBACK_LIMIT:
         trace = "…\n" + trace[-outcome_files.TRACEBACK_LIMIT :]
     return Fault(type, outcome_files.storable(message), outcome_files.storable(trace))

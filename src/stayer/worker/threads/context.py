@@ -14,8 +14,9 @@ from contextvars import Token
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
+from stayer.core import codec
 from stayer.core.lifecycle import Fail, Happening, Interrupt, Stop
-from stayer.core.model import Fault, LogPiece, Progress, Report, Task
+from stayer.core.model import Fault, LogPiece, Progress, Report, Task, Value
 from stayer.service import upstream_results
 from stayer.store import LOG_TAIL, Store
 from stayer.task.checkpoints import Checkpoints
@@ -31,15 +32,17 @@ class ThreadContext(Context):
     """The running task, seen from inside its thread or coroutine."""
 
     # In the class, what most tasks never change: short ones make many of these.
-    noticed = False
+    stop_noticed = False
     """The task has seen that it must stop."""
     why: Why | None = None
     """Why it must."""
     abort: Callable[[], object] | None = None
     """Stops a coroutine from outside."""
     has_news = False
-    told = 0
+    last_news = 0
     """The number of the last news that was told."""
+    result: Value = None
+    """What `set_result` was given."""
     _cancelled = False
     _stop_by = None
     _progress: Progress | None = None
@@ -110,10 +113,15 @@ class ThreadContext(Context):
             self._progress = self._last
             self.has_news = True
 
+    def set_result(self, value: object) -> None:
+        """Set the result of the task; what its function returns comes last, unless that is None."""
+        codec.pack(value, "the result", codec.RESULT_LIMIT)  # type: ignore[arg-type]
+        self.result = value  # type: ignore[assignment]
+
     @property
     def cancelled(self) -> bool:
         """Whether it was asked to stop. Who has seen that it was, and ends, has been stopped."""
-        self.noticed |= self._cancelled
+        self.stop_noticed |= self._cancelled
         return self._cancelled
 
     def sleep(self, seconds: float) -> bool:
@@ -128,14 +136,14 @@ class ThreadContext(Context):
         stop_by = self.request_stop()
         if stop_by is not None:
             if first:
-                self.noticed = True
+                self.stop_noticed = True
                 # Whatever it does, and however long that takes, the pool goes on.
                 threading.Thread(target=_call, args=(stop_by,), name="stop", daemon=True).start()
         elif self.abort is not None and why != "interrupt":
             self.abort()
 
-    def stopped(self) -> Happening:
-        """How it ended, since it has seen that it must stop."""
+    def read_stop(self) -> Happening:
+        """Return how it ended, since it has seen that it must stop."""
         match self.why:
             case "cancel":
                 return Stop()
@@ -153,7 +161,7 @@ class ThreadContext(Context):
                 self._log_start += len(self._log.pop(0))
 
     def gather(self) -> Report | None:
-        """What is new since the last call."""
+        """Gather what is new since the last call."""
         if not self.has_news:
             return None
         with self._news:
@@ -174,7 +182,7 @@ class ThreadContext(Context):
         return _StoreCheckpoints(self.record, self._store, send)
 
     def _remaining(self, done: float | None, total: float | None) -> float | None:
-        """From the rate since the first report."""
+        """Estimate the time left, from the rate since the first report."""
         if done is None or total is None:
             return None
         now = time.monotonic()

@@ -62,7 +62,9 @@ class Job:
         return self.task.losses > 0
 
     def end_with(self, outcome: Happening) -> None:
-        """It has ended. What follows is decided here, while the pool's loop waits for the store."""
+        """End with this outcome. What follows is decided here, while the pool's loop waits for the
+        store.
+        """
         task = self.task
         self.end = task, decide(task, outcome)
         if self.ended_at is None:
@@ -70,14 +72,14 @@ class Job:
         self.outcome = outcome
 
     def change(self) -> Change:
-        """What becomes of it."""
+        """Return what becomes of it."""
         assert self.outcome is not None
         if self.end is not None and self.end[0] is self.task:
             return self.end[1]
         return decide(self.task, self.outcome)
 
     def stack(self) -> str:
-        """Where it is."""
+        """Return the stack of its thread."""
         if self.coroutine is not None:
             lines: list[str] = []
             for frame in self.coroutine.get_stack():
@@ -92,12 +94,12 @@ class Executor:
     """Runs up to so many tasks at once. What can't begin yet waits, in the order it came."""
 
     def __init__(
-        self, app: ThreadApp, number: int, begun: InFlightFile, on_end: Callable[[Job], None]
+        self, app: ThreadApp, number: int, begun_file: InFlightFile, on_end: Callable[[Job], None]
     ) -> None:
         self._app = app
         self._process = os.getpid()
         self._number = number
-        self._begun = begun
+        self._begun_file = begun_file
         self._on_end = on_end
         self._lock = threading.Lock()
         self._waiting: deque[Job] = deque()
@@ -124,7 +126,7 @@ class Executor:
         return len(self._waiting) > self._number
 
     @property
-    def running(self) -> list[Job]:
+    def running_jobs(self) -> list[Job]:
         with self._lock:
             return list(self._running)
 
@@ -136,7 +138,7 @@ class Executor:
     def begin(self) -> None:
         """Let one begin, or all that can if tasks are not as short as that."""
         if self._waiting:
-            self._fill(self._reckon())
+            self._fill(self._choose_width())
 
     def fill(self) -> None:
         """Let all begin that can: nobody else has anything to do."""
@@ -150,8 +152,8 @@ class Executor:
         for job in startable:
             self._launch(job)
 
-    def _reckon(self) -> int:
-        """How many are to run at once, by how long tasks took that ran alone."""
+    def _choose_width(self) -> int:
+        """Return how many are to run at once, by how long tasks took that ran alone."""
         now = time.monotonic()
         with self._lock:
             if now >= self._wide_until:
@@ -166,7 +168,7 @@ class Executor:
         return self._number if now < self._wide_until else 1
 
     def let_go(self, wanted: Callable[[Job], bool]) -> list[Job]:
-        """Those of the waiting that are wanted back; they will not begin."""
+        """Take back those of the waiting that are wanted back; they will not begin."""
         with self._lock:
             given = {job: None for job in self._waiting if wanted(job)}
             if given:
@@ -174,7 +176,7 @@ class Executor:
         return list(given)
 
     def _pick(self, number: int) -> list[Job]:
-        """Who begins now, if so many are to run. Under the lock."""
+        """Return who begins now, if so many are to run. Under the lock."""
         picked: list[Job] = []
         later: list[Job] = []
         while self._waiting and len(self._running) < number:
@@ -182,7 +184,7 @@ class Executor:
             if job.is_suspect and self._on_trial():
                 later.append(job)
                 continue
-            job.place = self._begun.enter(*job.key)
+            job.place = self._begun_file.enter(*job.key)
             job.begun_at = time.monotonic()
             if job.is_suspect:
                 self._trial = job
@@ -192,8 +194,8 @@ class Executor:
         return picked
 
     def _on_trial(self) -> bool:
-        """One suspect is at it, and has not lived long enough to be trusted. If two could run
-        together, what kills the process would have the other one set aside along with it.
+        """Return whether one suspect is at it, and has not lived long enough to be trusted. If two
+        could run together, what kills the process would have the other one set aside along with it.
         """
         trial = self._trial
         if trial is None or trial not in self._running:
@@ -201,7 +203,7 @@ class Executor:
         return time.monotonic() - (trial.begun_at or 0.0) < _SUSPECT_TRIAL_S
 
     def _after(self, job: Job) -> Job | None:
-        """One has ended, another begins in its place; it, if this thread should do it."""
+        """Start another in place of one that has ended; return it if this thread should run it."""
         self._on_end(job)
         with self._lock:
             following = self._succeed(job)
@@ -214,7 +216,7 @@ class Executor:
         return None
 
     def _succeed(self, job: Job) -> Job | None:
-        """Who begins in its place, if anybody does. Under the lock."""
+        """Return who begins in its place, if anybody does. Under the lock."""
         running, now = self._running, time.monotonic()
         number = len(running)
         if number == 1:  # none fought with it over the GIL
@@ -229,13 +231,13 @@ class Executor:
             or number > self._wanted
         ):
             running.discard(job)
-            self._begun.leave(job.place)
+            self._begun_file.leave(job.place)
             return next(iter(self._pick(min(number, self._wanted))), None)
         following = self._waiting.popleft()
         running.remove(job)
         running.add(following)
         following.place = job.place
-        self._begun.replace(job.place, *following.key)
+        self._begun_file.replace(job.place, *following.key)
         following.begun_at = now
         return following
 
@@ -259,7 +261,7 @@ class Executor:
                 with self._lock:
                     self._threads -= 1
                     self._running.discard(job)
-                    self._begun.leave(job.place)
+                    self._begun_file.leave(job.place)
                     job.begun_at = None
                     self._waiting.appendleft(job)
         else:
@@ -298,13 +300,13 @@ class Executor:
         self._after(job)
 
     def _end_if_stray(self) -> None:
-        """A process that a task forked may come back from the task like its parent."""
+        """End this process if a task forked it: it may come back from the task like its parent."""
         if os.getpid() != self._process:
             os._exit(_STRAY_EXIT_CODE)
 
 
 def _run_for_good(loop: asyncio.AbstractEventLoop) -> None:
-    """What one coroutine does to the loop must not be the end of all others."""
+    """Run the loop. What one coroutine does to it must not be the end of all others."""
     while True:
         try:
             loop.run_forever()

@@ -24,13 +24,13 @@ class InFlightFile:
         self._free = list(range(places))
 
     def enter(self, id: str, attempt: int) -> int:
-        """It begins; its place."""
+        """Write that it begins; return its place."""
         place = self._free.pop() * _PLACE_BYTES
         self.replace(place, id, attempt)
         return place
 
     def replace(self, place: int, id: str, attempt: int) -> None:
-        """It begins where another has ended."""
+        """Write that it begins where another has ended."""
         entry = f"{attempt} {id}".encode()[: _PLACE_BYTES - 2]
         memory = self._memory
         memory[place : place + 2] = _EMPTY_PLACE
@@ -38,13 +38,13 @@ class InFlightFile:
         memory[place : place + 2] = len(entry).to_bytes(2, "little")  # last: now it counts
 
     def leave(self, place: int) -> None:
-        """It has ended."""
+        """Write that it has ended."""
         self._memory[place : place + 2] = _EMPTY_PLACE
         self._free.append(place // _PLACE_BYTES)
 
 
-def read_begun(path: Path) -> set[tuple[str, int]]:
-    """Who was at it when the pool went: ids and attempts."""
+def read_in_flight(path: Path) -> set[tuple[str, int]]:
+    """Return who was at it when the pool went: ids and attempts."""
     try:
         data = path.read_bytes()
     except OSError:

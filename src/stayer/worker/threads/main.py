@@ -36,7 +36,7 @@ to come in a dozen times in each turn, and would wait longer than all else takes
 
 
 def begin(descriptor: int) -> NoReturn:
-    """Until the worker wants it to end, or is gone."""
+    """Run until the worker wants it to end, or is gone."""
     kernel.set_name("stayer-pool")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's to hear
     faulthandler.enable()
@@ -57,8 +57,8 @@ def begin(descriptor: int) -> NoReturn:
     sys.argv = [setup.app]
     _collect_less_often()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    begun = InFlightFile(Path(setup.state) / BEGUN, setup.threads)
-    pool = Pool(setup, open_store(setup.store), app, begun, link)
+    begun_file = InFlightFile(Path(setup.state) / BEGUN, setup.threads)
+    pool = Pool(setup, open_store(setup.store), app, begun_file, link)
     if setup.pings:
         with suppress(OSError):  # the worker is gone
             link.send(Pong(0))  # ready; a task may keep it from answering from the first moment on
@@ -72,8 +72,9 @@ def begin(descriptor: int) -> NoReturn:
 
 
 def _collect_less_often() -> None:
-    """Each short task makes some objects that go with it: looking for cycles among them after every
-    few hundred, and through all that the app has imported, would cost more than running it."""
+    """Collect garbage less often: looking for cycles among them after every few hundred, and
+    through all that the app has imported, would cost more than running it.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
@@ -85,7 +86,7 @@ def _listen(link: Link, pool: Pool) -> None:
             with suppress(OSError):
                 link.send(Pong(message.number))
         else:
-            pool.hear(message)
+            pool.receive(message)
     _leave(CAN_NOT_BEGIN)  # the worker is gone
 
 
@@ -100,7 +101,7 @@ def _take_lock(path: Path) -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """At once: tasks that still run must not be waited for."""
+    """Leave at once: tasks that still run must not be waited for."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # a task may have closed it
             stream.flush()

@@ -59,7 +59,7 @@ class Pool:
     """Takes tasks, has them run and settles them, until it is told to finish."""
 
     def __init__(
-        self, setup: Setup, store: Store, app: ThreadApp, begun: InFlightFile, link: Link
+        self, setup: Setup, store: Store, app: ThreadApp, begun_file: InFlightFile, link: Link
     ) -> None:
         self._setup = setup
         self._queues = setup.confined
@@ -69,7 +69,7 @@ class Pool:
         self._link = link
         self._handles = handles_of(app.names)
         self._refusals = Refusals()
-        self._hands = Executor(app, setup.threads, begun, self._on_end)
+        self._hands = Executor(app, setup.threads, begun_file, self._on_end)
         self._held: dict[tuple[str, int], Job] = {}
         self._arrived: Sequence[Task] = ()
         """Given to us by the last turn, and not yet looked at: there is time for that while the
@@ -77,13 +77,13 @@ class Pool:
         self._ended: deque[Job] = deque()
         self._messages: deque[Message] = deque()
         self._settling = OutcomeCommitter(store, setup.worker, os.getpid())
-        self._untold: dict[int, Job] = {}
-        self._telling = threading.Lock()
-        self._told = self._delivered = 0
+        self._unsent_ends: dict[int, Job] = {}
+        self._send_lock = threading.Lock()
+        self._news_number = self._delivered = 0
         self._recent: deque[tuple[float, int]] = deque()
         self._waiter: Waiter | None = None
         self._asleep = self._has_slept = False
-        self._stirred = True
+        self._has_changed = True
         self._unsure = True
         self._slept = slept()
         self._next_due = 0.0
@@ -95,8 +95,8 @@ class Pool:
 
     # For other threads
 
-    def hear(self, message: Message) -> None:
-        """The worker says something."""
+    def receive(self, message: Message) -> None:
+        """Take a message from the worker."""
         self._messages.append(message)
         self._wake()
 
@@ -111,8 +111,8 @@ class Pool:
     # The loop
 
     def run(self) -> None:
-        """Until it is told to finish and has nothing more; raises LeaseLost."""
-        while not self._finished():
+        """Run until it is told to finish and has nothing more; raises LeaseLost."""
+        while not self._is_finished():
             try:
                 self._once()
                 self._pause = _STORE_BACKOFF_S[0]
@@ -129,30 +129,30 @@ class Pool:
                 self._unsure = True
                 time.sleep(_STORE_BACKOFF_S[1])
 
-    def _finished(self) -> bool:
+    def _is_finished(self) -> bool:
         return self._finishing and not self._held and not self._arrived
 
     def _once(self) -> None:
         self._hands.begin()
-        self._listening()
-        self._hear_messages()
-        self._tell_if_confined()
+        self._open_waiter()
+        self._handle_messages()
+        self._report_confinement()
         self._collect_ended()
-        self._reckon()
+        self._reconcile_if_unsure()
         room = self._room()
-        if self._settling.waiting or (room and self._stirred):
-            if self._hands.are_busy and self._settling.ended < self._store.a_turn // 4:
+        if self._settling.has_uncommitted or (room and self._has_changed):
+            if self._hands.are_busy and self._settling.number_of_ends < self._store.a_turn // 4:
                 time.sleep(_GATHER_ENDS_S)
                 self._collect_ended()
             # Before all else: somebody may be waiting for it.
             self._turn(min(room, self._store.a_turn))
-            self._look_around()
+            self._check_jobs()
         else:
             self._take_arrived()
-            self._look_around()
+            self._check_jobs()
             self._sleep()
 
-    def _hear_messages(self) -> None:
+    def _handle_messages(self) -> None:
         if self._messages:
             self._take_arrived()  # they may be about these
         while self._messages:
@@ -161,47 +161,55 @@ class Pool:
                     self._obey(orders)
                 case NewsDelivered(number=number, but=but):
                     self._delivered = max(self._delivered, number)
-                    for told in [key for key in self._untold if key <= number and key not in but]:
-                        self._settling.add(self._untold.pop(told))
+                    for number_sent in [
+                        key for key in self._unsent_ends if key <= number and key not in but
+                    ]:
+                        self._settling.add(self._unsent_ends.pop(number_sent))
                 case Finish(stop=stop):
                     self._finish(stop)
                 case Confine(number=number, queues=queues):
                     self._confinement, self._queues = number, queues
-                    self._stirred = True
+                    self._has_changed = True
                     self._hand_back(self._hands.let_go(self._is_elsewhere), "its queue is away")
                 case _:
                     pass
 
     def _collect_ended(self) -> None:
-        """The last of log, progress and checkpoint come before the end, where there are any."""
+        """Collect those that ended. The last of log, progress and checkpoint come before the end,
+        where there are any.
+        """
         held, delivered = self._held, self._delivered
         while self._ended:
             job = self._ended.popleft()
             if held.get(job.key) is not job:
                 continue
-            has_news = job.context.has_news or job.context.told > delivered
-            if not has_news or not self._tell_last_news(job):
+            has_news = job.context.has_news or job.context.last_news > delivered
+            if not has_news or not self._send_last_news(job):
                 self._settling.add(job)
 
-    def _tell_last_news(self, job: Job) -> bool:
-        """Whether the end has to wait until they have arrived."""
+    def _send_last_news(self, job: Job) -> bool:
+        """Send the last news of a job; return whether its end has to wait until they
+        have arrived.
+        """
         try:
             report = job.context.gather() or Report(id=job.task.id, attempt=job.task.attempt)
-            self._tell(job.context, report, urgent=True)
+            self._send_news(job.context, report, urgent=True)
         except Exception:  # news that can't be sent must not keep the end from being told
             logger.exception("the last news of task %s can't be told", job.task.id)
             return False
-        self._untold[job.context.told] = job
+        self._unsent_ends[job.context.last_news] = job
         return True
 
-    def _look_around(self) -> None:
-        """Once a while: news, tasks that have run for a while, tasks that have waited too long."""
-        self._look_at_the_clock()
+    def _check_jobs(self) -> None:
+        """Look once a while for news, tasks that have run for a while, tasks that have waited too
+        long.
+        """
+        self._check_clock()
         now = time.monotonic()
         if now < self._next_look:
             return
         self._next_look = now + _QUEUED_LIMIT_S / 2
-        for job in self._hands.running:
+        for job in self._hands.running_jobs:
             self._look_at(job, now)
         waited = self._hands.let_go(
             lambda job: not job.is_suspect and now - job.taken_at > _QUEUED_LIMIT_S
@@ -213,7 +221,7 @@ class Pool:
 
     def _look_at(self, job: Job, now: float) -> None:
         if (report := job.context.gather()) is not None:
-            self._tell(job.context, report)
+            self._send_news(job.context, report)
         ran = now - (job.begun_at or now)
         if ran > _QUEUED_LIMIT_S and job.task.state == "reserved":
             self._settling.add_start(job)
@@ -221,7 +229,7 @@ class Pool:
         if limit is not None and ran > limit and job.context.why is None:
             job.context.ask_to_stop("timeout")
 
-    def _reckon(self) -> None:
+    def _reconcile_if_unsure(self) -> None:
         """Compare with the store: at first, after an answer that got lost, when the machine has
         slept, and once a lease.
         """
@@ -236,13 +244,13 @@ class Pool:
         theirs = {(task.id, task.attempt): task for task in found.tasks}
         self._take(task for key, task in theirs.items() if key not in self._held)
         for key, job in list(self._held.items()):
-            if key not in theirs and found.is_whole_of(job.task.queue):
+            if key not in theirs and found.covers(job.task.queue):
                 self._give_up(job)
         self._unsure = False
         self._next_reckoning = now + self._setup.lease
 
     def _room(self) -> int:
-        """How many more to take: what can run at once, and what is done in a moment."""
+        """Return how many more to take: what can run at once, and what is done in a moment."""
         if self._finishing or not self._queues:
             return 0
         now = time.monotonic()
@@ -263,16 +271,18 @@ class Pool:
         # What was handed back for want of a thread must not make room for itself.
         ran = sum(job.begun_at is not None for job in settled)
         self._recent.append((time.monotonic(), ran))
-        self._stirred = len(tasks) == room
+        self._has_changed = len(tasks) == room
         self._take_arrived()  # those before, if there was no time for it
         self._arrived = tasks
-        if not (self._stirred and len(tasks) > self._setup.threads):  # nobody has to wait for it
+        if not (
+            self._has_changed and len(tasks) > self._setup.threads
+        ):  # nobody has to wait for it
             self._take_arrived()
 
     def _sleep(self) -> None:
-        """Until there may be work, something has ended, or it is time to look around."""
+        """Sleep until there may be work, something has ended, or it is time to look again."""
         self._hands.fill()
-        if self._look_at_the_clock():
+        if self._check_clock():
             return
         until = self._next_due
         if self._held:
@@ -280,10 +290,10 @@ class Pool:
         self._asleep = self._has_slept = True
         try:
             # What came before it was seen to be asleep did not wake it.
-            if self._ended or self._messages or self._finished():
+            if self._ended or self._messages or self._is_finished():
                 return
-            if self._listening().wait(max(0.0, until - time.monotonic())):
-                self._stirred = True
+            if self._open_waiter().wait(max(0.0, until - time.monotonic())):
+                self._has_changed = True
                 self._next_due = 0.0  # it may be something that is due later
         finally:
             self._asleep = False
@@ -300,7 +310,7 @@ class Pool:
         fresh: list[Job] = []
         now = time.monotonic()
         for task in tasks:
-            context = ThreadContext(task, self._store, self._tell)
+            context = ThreadContext(task, self._store, self._send_news)
             job = Job(task, context, self._app.is_async(task.name or ""), now)
             self._held[job.key] = job
             if task.cancel_wanted:
@@ -318,14 +328,14 @@ class Pool:
         self._hands.take(fresh)
 
     def _is_elsewhere(self, job: Job) -> bool:
-        """It is of a queue in which nobody answers for our lease."""
+        """Return whether it is of a queue in which nobody answers for our lease."""
         return job.task.queue not in self._queues
 
     def _runs_something_elsewhere(self) -> bool:
-        running = self._hands.running
+        running = self._hands.running_jobs
         return any(self._is_elsewhere(job) for job in running if job.outcome is None)
 
-    def _tell_if_confined(self) -> None:
+    def _report_confinement(self) -> None:
         if self._confinement is None or self._runs_something_elsewhere():
             return
         with suppress(OSError):  # the worker is gone: so will be this process
@@ -333,7 +343,7 @@ class Pool:
         self._confinement = None
 
     def _settle(self, job: Job, happening: Happening) -> None:
-        """It ends without having begun."""
+        """Settle one that ends without having begun."""
         job.outcome = happening
         self._settling.add(job)
 
@@ -342,7 +352,7 @@ class Pool:
             self._settle(job, Interrupt(note))
 
     def _give_up(self, job: Job) -> None:
-        """The store says that it is not ours any more."""
+        """Give up one that the store says is not ours any more."""
         if job.outcome is not None:
             return  # telling it will show
         del self._held[job.key]
@@ -366,27 +376,27 @@ class Pool:
                     self._answer(job, f"stayer: {verb}: not possible, it runs in a thread\n")
 
     def _answer(self, job: Job, text: str) -> None:
-        """To its log, at once: somebody waits for it."""
+        """Write the answer to its log, at once: somebody waits for it."""
         job.context.write_log(text)
         if (report := job.context.gather()) is not None:
-            self._tell(job.context, report, urgent=True)
+            self._send_news(job.context, report, urgent=True)
 
     def _finish(self, stop: bool) -> None:
         self._finishing = True
         self._hand_back(self._hands.let_go(lambda job: True), "its worker stopped")
-        for job in self._hands.running if stop else ():
+        for job in self._hands.running_jobs if stop else ():
             job.context.ask_to_stop("interrupt")
 
     # Small things
 
-    def _listening(self) -> Waiter:
+    def _open_waiter(self) -> Waiter:
         """Made before the first reserve, so that nothing falls between."""
         if self._waiter is None:
             self._waiter = self._store.waiter(None, self._setup.queues)
         return self._waiter
 
-    def _look_at_the_clock(self) -> bool:
-        """Whether time has brought something that is to be looked for: then look at it again
+    def _check_clock(self) -> bool:
+        """Return whether time has brought something that is to be looked for: then look at it again
         afterwards, for a rate may allow more later.
         """
         if time.monotonic() < self._next_due:
@@ -394,7 +404,7 @@ class Pool:
         time_came = self._next_due > 0
         self._promote()
         if time_came:
-            self._stirred = True
+            self._has_changed = True
             self._next_due = 0.0
         return time_came
 
@@ -404,9 +414,9 @@ class Pool:
         ahead = _LONGEST_SLEEP_S if following is None else following - self._store.now()
         self._next_due = time.monotonic() + min(max(0.0, ahead), _LONGEST_SLEEP_S)
 
-    def _tell(self, context: ThreadContext, report: Report, urgent: bool = False) -> None:
+    def _send_news(self, context: ThreadContext, report: Report, urgent: bool = False) -> None:
         """News for the next beat, or for one at once; from any thread."""
-        with self._telling, suppress(OSError):  # the worker is gone: so will be this process
-            self._told += 1
-            context.told = self._told
-            self._link.send(News(report, self._told, urgent))
+        with self._send_lock, suppress(OSError):  # the worker is gone: so will be this process
+            self._news_number += 1
+            context.last_news = self._news_number
+            self._link.send(News(report, self._news_number, urgent))

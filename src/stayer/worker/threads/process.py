@@ -15,9 +15,9 @@ from pathlib import Path
 
 from stayer.keeper.kernel import awake
 from stayer.worker import safe_files
-from stayer.worker.load_user_code import inherited
+from stayer.worker.load_user_code import inherited_environment
 from stayer.worker.threads import protocol
-from stayer.worker.threads.in_flight import read_begun
+from stayer.worker.threads.in_flight import read_in_flight
 from stayer.worker.threads.main import BEGUN, LOCK
 from stayer.worker.wakeup import Bell
 
@@ -37,12 +37,12 @@ class PoolProcess:
         bell: Bell,
     ) -> None:
         self.news: deque[protocol.News] = deque()
-        self._asked, self._answered = 0, 0
+        self._pings, self._pongs = 0, 0
         self._asked_at = 0.0
         self._ready_at: float | None = None
         self._begin_confined(setup.confined)
         self._bell = bell
-        self._begun = Path(setup.state) / BEGUN
+        self._begun_file = Path(setup.state) / BEGUN
         self._link, theirs = protocol.pair()
         self._unsent: deque[protocol.Message] = deque([setup])
         self._sending = threading.Lock()
@@ -57,7 +57,7 @@ class PoolProcess:
                 stderr=output,
                 pass_fds=[theirs],
                 start_new_session=True,  # the terminal's Ctrl-C is for the worker alone
-                env={**inherited(), **environment},
+                env={**inherited_environment(), **environment},
             )
         finally:
             os.close(theirs)
@@ -75,7 +75,7 @@ class PoolProcess:
         self._confinement = 0
         self._confining = threading.Lock()
 
-    def say(self, message: protocol.Message) -> None:
+    def send(self, message: protocol.Message) -> None:
         """Tell the pool, in time."""
         self._unsent.append(message)
         self.pass_on()
@@ -88,29 +88,29 @@ class PoolProcess:
             self._confined_to = queues
             self._confinement += 1
             self.queues |= set(queues)
-        self.say(protocol.Confine(self._confinement, queues))
+        self.send(protocol.Confine(self._confinement, queues))
 
     def ask_for_answer(self, now: float) -> None:
         """Ask whether its threads can run, unless the last answer is still to come."""
-        if self._asked == self._answered:
-            self._asked, self._asked_at = self._asked + 1, now
-            self.say(protocol.Ping(self._asked))
+        if self._pings == self._pongs:
+            self._pings, self._asked_at = self._pings + 1, now
+            self.send(protocol.Ping(self._pings))
 
     def silent_for(self, now: float) -> float:
-        """How long it has not answered, in seconds awake. Before it says that it is ready, it is
-        loading its app: that takes what it takes.
+        """Return how long it has not answered, in seconds awake. Before it says that it is ready,
+        it is loading its app: that takes what it takes.
         """
-        if self._ready_at is None or self._asked == self._answered:
+        if self._ready_at is None or self._pings == self._pongs:
             return 0.0
         return now - max(self._asked_at, self._ready_at)
 
-    def excuse(self, now: float) -> None:
-        """It can't have answered before now."""
+    def extend_answer_deadline(self, now: float) -> None:
+        """Count the time to answer from now: it can't have answered before."""
         self._asked_at = max(self._asked_at, now)
 
     def at_work_on(self) -> set[tuple[str, int]]:
-        """Which tasks have begun there and not ended: ids and attempts."""
-        return read_begun(self._begun)
+        """Return which tasks have begun there and not ended: ids and attempts."""
+        return read_in_flight(self._begun_file)
 
     def pass_on(self) -> None:
         """Send what it can take without making us wait: a task may keep it from listening."""
@@ -120,7 +120,9 @@ class PoolProcess:
                 self._unsent.popleft()
 
     def exit_code(self) -> int | None:
-        """That of the pool, 128 + N if a signal ended it, -N if one ended its guard, else None."""
+        """Return the exit code of the pool, 128 + N if a signal ended it, -N if one
+        ended its guard, else None.
+        """
         return self._guard.poll()
 
     def kill(self) -> None:
@@ -128,7 +130,7 @@ class PoolProcess:
         self._guard.send_signal(signal.SIGKILL)
 
     def close(self) -> None:
-        """It has ended."""
+        """Close what belongs to a pool that has ended."""
         self._guard.wait()
         self._link.close()
         self._bell.forget(self._ending)
@@ -144,7 +146,7 @@ class PoolProcess:
                 self._on_confined(message)
             elif isinstance(message, protocol.Pong):
                 self._ready_at = self._ready_at or awake()
-                self._answered = max(self._answered, message.number)
+                self._pongs = max(self._pongs, message.number)
 
     def _on_confined(self, message: protocol.ConfineDone) -> None:
         with self._confining:
@@ -153,7 +155,7 @@ class PoolProcess:
 
 
 def is_gone(state: Path) -> bool:
-    """No pool of this state directory lives, whoever started it."""
+    """Return whether no pool of this state directory lives, whoever started it."""
     descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -164,18 +166,18 @@ def is_gone(state: Path) -> bool:
         os.close(descriptor)
 
 
-def had_begun(state: Path) -> set[tuple[str, int]]:
-    """What the last pool was at when it went."""
-    return read_begun(state / BEGUN)
+def read_begun(state: Path) -> set[tuple[str, int]]:
+    """Return what the last pool was at when it went."""
+    return read_in_flight(state / BEGUN)
 
 
 def forget_begun(state: Path) -> None:
-    """All of that is settled."""
+    """Forget what the last pool was at: all of that is settled."""
     for name in (BEGUN, _EXCUSE_FILE):
         (state / name).unlink(missing_ok=True)
 
 
-def excuse(state: Path, why: str) -> None:
+def write_excuse(state: Path, why: str) -> None:
     """Leave word for the next worker, if there is room for it: what the last pool held is not to
     blame for its end.
     """
@@ -183,8 +185,8 @@ def excuse(state: Path, why: str) -> None:
         safe_files.write(state / _EXCUSE_FILE, why.encode())
 
 
-def why_it_ended(state: Path) -> tuple[str, bool]:
-    """The last pool, as far as is known; and whether what it ran may be to blame."""
+def explain_end(state: Path) -> tuple[str, bool]:
+    """Say how the last pool ended, as far as is known, and whether what it ran may be to blame."""
     try:
         return (state / _EXCUSE_FILE).read_text(), False
     except OSError:

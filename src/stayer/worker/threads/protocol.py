@@ -107,13 +107,14 @@ class Link:
         return self._connection.fileno()
 
     def send(self, message: Message) -> None:
-        """Raises OSError if nobody is at the other end."""
+        """Send a message; raises OSError if nobody is at the other end."""
         with self._sending:
             self._connection.send_bytes(_encode(message))
 
     def receive(self) -> Message | None:
-        """The next message; None if there will be no more. One of a kind that only a newer version
-        knows is passed over: worker and pool may be of different versions.
+        """Receive the next message; None if there will be no more. None if there will be no more.
+        One of a kind that only a newer version knows is passed over: worker and pool may be of
+        different versions.
         """
         while True:
             try:

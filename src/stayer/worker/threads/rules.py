@@ -6,21 +6,25 @@ from collections.abc import Collection, Iterable
 
 from stayer.core import patterns
 from stayer.core.model import Handles, Task
-from stayer.core.ordering.lanes import handled, lane_of, refused_variables
-from stayer.core.refused_tasks import listed, no_handler, other_queue
+from stayer.core.ordering.lanes import find_refused_variables, handles_lane, lane_of
+from stayer.core.refused_tasks import list_some, no_handler, other_queue
 
 
 def handles_of(names: Iterable[str]) -> Handles:
-    """What to reserve. Threads share the environment of their process: no task can have its own."""
+    """Return what to reserve. Threads share the environment of their process: no task can have its
+    own.
+    """
     return Handles(names=tuple(map(patterns.literal, names)), variables=(), threads=True)
 
 
 def refusal(task: Task, handles: Handles, queues: Collection[str]) -> str | None:
-    """Why it can't run in a worker of these queues, whatever the store says."""
+    """Return why it can't run in a worker of these queues, whatever the store says."""
     if task.queue not in queues:
         return other_queue(task)
-    if not handled(lane_of(task), handles):
+    if not handles_lane(lane_of(task), handles):
         return no_handler(task)
-    if refused := refused_variables(task, handles.variables):
-        return f"it brings along {listed(refused)}, and threads have the variables of their process"
+    if refused := find_refused_variables(task, handles.variables):
+        return (
+            f"it brings along {list_some(refused)}, and threads have the variables of their process"
+        )
     return None

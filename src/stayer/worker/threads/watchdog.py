@@ -34,12 +34,12 @@ def guard(lease_path: str, length: float, parent: int, descriptor: int) -> None:
 
 def _watch(pool: int, lease: Lease, pause: float) -> NoReturn:
     kernel.set_name("stayer-guard")
-    heard = {signal.SIGCHLD, *kernel.Alarm.SIGNALS}
-    signal.pthread_sigmask(signal.SIG_BLOCK, heard)
+    handled_signals = {signal.SIGCHLD, *kernel.Alarm.SIGNALS}
+    signal.pthread_sigmask(signal.SIG_BLOCK, handled_signals)
     fence = _Fence(pool, lease)
     while (ended := os.waitpid(pool, os.WNOHANG))[0] == 0:
         fence.hold()
-        signal.sigtimedwait(heard, pause)
+        signal.sigtimedwait(handled_signals, pause)
     code = os.waitstatus_to_exitcode(ended[1])
     sys.exit(code if code >= 0 else 128 - code)
 

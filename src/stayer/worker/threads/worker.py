@@ -20,10 +20,10 @@ from stayer.core.lifecycle import (
     NOT_TO_THREADS,
     Happening,
     Interrupt,
-    Lose,
+    Note,
     Start,
     Stop,
-    Tell,
+    WorkerLost,
     decide,
 )
 from stayer.core.model import RUNNING, Beat, Change, Kept, Orders, Report, Task, Worker
@@ -42,11 +42,11 @@ from stayer.worker.threads import protocol
 from stayer.worker.threads.main import LOST_LEASE
 from stayer.worker.threads.process import (
     PoolProcess,
-    excuse,
+    explain_end,
     forget_begun,
-    had_begun,
     is_gone,
-    why_it_ended,
+    read_begun,
+    write_excuse,
 )
 from stayer.worker.threads.rules import handles_of
 from stayer.worker.watchdog import Watchdog
@@ -92,7 +92,7 @@ class ThreadsWorker(BeatingWorker):
         self._took_back = False
         self._proven = options.queues
         self._starting = threading.Lock()
-        self._why, self._charged = why_it_ended(state.path)
+        self._why, self._charged = explain_end(state.path)
         self._started_at = self._ended_at = 0.0
         self._start_at = 0.0
         self._restart_pause = _RESTART_BACKOFF_S[0]
@@ -111,11 +111,11 @@ class ThreadsWorker(BeatingWorker):
                 "one with --threads a --state-dir of its own"
             )
         self._signals.listen(self._bell)
-        self._start_heart()
+        self._start_heartbeat()
 
     def _once(self) -> None:
-        self._hear_signals()
-        self._ask_after_a_nap()
+        self._handle_signals()
+        self._reconcile_after_sleep()
         self._become_new_if_buried()
         self._look_after_pool()
         self._take_back()
@@ -129,7 +129,7 @@ class ThreadsWorker(BeatingWorker):
 
     # Beginning and end
 
-    def _about_me(self) -> Worker:
+    def _describe_worker(self) -> Worker:
         return Worker(
             id=self._state.worker_id,
             node=self._state.node,
@@ -142,10 +142,10 @@ class ThreadsWorker(BeatingWorker):
             handles=replace(handles_of(self._options.names), answered_at=self._answered_at),
         )
 
-    def _finished(self) -> bool:
+    def _is_finished(self) -> bool:
         """Told to go, and the pool is gone; what could not be handed back waits for the next."""
-        told = self._stopping or self._draining
-        if not told or self._pool is not None or not is_gone(self._state.path):
+        is_ending = self._stopping or self._draining
+        if not is_ending or self._pool is not None or not is_gone(self._state.path):
             return False
         has_nothing = self._took_back or self._heart is None or not self._stopping
         return has_nothing or self._has_waited_long_enough(_WHAT_THREADS_HELD)
@@ -153,23 +153,23 @@ class ThreadsWorker(BeatingWorker):
     def _end(self) -> None:
         self._take_back()
         if not self._took_back and not self._charged:
-            excuse(self._state.path, self._why)
+            write_excuse(self._state.path, self._why)
         if not self._stopping:
             self._take_leave()
         elif self._heart is not None and not (self._took_back and self._takes_leave_in_time()):
-            self._leave_untold("its name" if self._took_back else _WHAT_THREADS_HELD)
+            self._leave_uncommitted("its name" if self._took_back else _WHAT_THREADS_HELD)
         self._state.close()
 
     # Steps
 
-    def _hear_signals(self) -> None:
-        for number in self._signals.taken():
+    def _handle_signals(self) -> None:
+        for number in self._signals.take_all():
             if number == signal.SIGUSR2:
                 continue  # there is nothing to read anew
             if number == signal.SIGUSR1:
                 self._draining = True
-                self._tell_about_me()
-                self._say(protocol.Finish(stop=False))
+                self._send_description()
+                self._send(protocol.Finish(stop=False))
             elif number == signal.SIGQUIT or (number == signal.SIGINT and self._stopping):
                 self._stop(0.0)
             else:
@@ -186,7 +186,7 @@ class ThreadsWorker(BeatingWorker):
             logger.info("stopping the threads: what they run has %s", within)
         at = awake() + grace
         self._kill_at = at if self._kill_at is None else min(self._kill_at, at)
-        self._say(protocol.Finish(stop=True))
+        self._send(protocol.Finish(stop=True))
 
     def _become_new_if_buried(self) -> None:
         """Act as if buried: kill what runs under the old name, then begin again under a new one."""
@@ -200,10 +200,10 @@ class ThreadsWorker(BeatingWorker):
         if not is_gone(self._state.path):
             return  # it is dying: look again
         forget_begun(self._state.path)
-        self._abandon_heart()
+        self._abandon_heartbeat()
         self._lease_lost = False
         self._state.new_identity()
-        self._start_heart()
+        self._start_heartbeat()
 
     def _look_after_pool(self) -> None:
         pool = self._pool
@@ -226,7 +226,7 @@ class ThreadsWorker(BeatingWorker):
         """Say so if its threads don't answer, and kill it for those that are past their time."""
         now = awake()
         if self._heart is None or not self._heart.is_current():
-            pool.excuse(now)  # the machine slept, and its guard has it stand still
+            pool.extend_answer_deadline(now)  # the machine slept, and its guard has it stand still
         silence = self._watchdog.silence(pool, now)
         if silence is None:
             if self._answered_at is not None:
@@ -261,12 +261,12 @@ class ThreadsWorker(BeatingWorker):
 
     def _be_stuck_since(self, answered_at: float | None) -> None:
         self._answered_at = answered_at
-        self._tell_about_me()
+        self._send_description()
         if self._heart is not None:
             self._heart.beat_now()
 
     def _explain(self, code: int) -> None:
-        """Why the pool is gone, and whether what it ran may have done that."""
+        """Say why the pool is gone, and whether what it ran may have done that."""
         if code == 0:
             self._why, self._charged = "its worker stopped", False
         elif code == LOST_LEASE:
@@ -294,17 +294,17 @@ class ThreadsWorker(BeatingWorker):
         self._passed_on.clear()
         if self._answered_at is not None:
             self._answered_at = None
-            self._tell_about_me()
+            self._send_description()
 
     def _take_back(self) -> None:
-        """What the pool held when it ended, or the one of the worker before, goes to others."""
+        """Give to others what the pool held when it ended, or the one of the worker before."""
         if self._took_back or self._pool is not None or self._lease_lost or self._heart is None:
             return
         if is_gone(self._state.path):
             self._took_back = self._try(self._hand_back)
 
     def _hand_back(self) -> None:
-        begun = had_begun(self._state.path) if self._charged else set()
+        started = read_begun(self._state.path) if self._charged else set()
         # What is in a part of the store that is away is left to the pool.
         held = held_by(self._store, self._state.worker_id, self._options.queues).tasks
         ago = moment() - self._ended_at if self._ended_at else 0.0
@@ -312,9 +312,9 @@ class ThreadsWorker(BeatingWorker):
         for task in held:
             late = self._overdue.get((task.id, task.attempt))
             if late is not None and not task.cancel_wanted:
-                changes += _ended(task, late, ago)
-            elif (task.id, task.attempt) in begun or (self._charged and task.state == "started"):
-                changes += _lost(task, self._why, ago)
+                changes += _make_ended(task, late, ago)
+            elif (task.id, task.attempt) in started or (self._charged and task.state == "started"):
+                changes += _make_lost(task, self._why, ago)
             else:
                 changes.append(decide(task, Interrupt(self._why), ago))
         answers = self._store.commit(changes) if changes else []
@@ -358,7 +358,7 @@ class ThreadsWorker(BeatingWorker):
                 continue
             self._passed_on[key] = last
             self._try(lambda orders=orders: self._refuse_in_part(orders))  # type: ignore[misc]
-            self._say(protocol.Ask(orders))
+            self._send(protocol.Ask(orders))
             self._heart.report(Report(id=orders.id, attempt=orders.attempt, acknowledged=last))
 
     def _refuse_in_part(self, orders: Orders) -> None:
@@ -367,7 +367,7 @@ class ThreadsWorker(BeatingWorker):
         task = self._store.get([orders.id])[0] if refused else None
         ours = self._state.worker_id, orders.attempt
         if task is not None and task.state in RUNNING and (task.worker, task.attempt) == ours:
-            tell = (Tell("refused", f"{verb}: it runs in a thread") for verb in refused)
+            tell = (Note("refused", f"{verb}: it runs in a thread") for verb in refused)
             self._store.commit([decide(task, each) for each in tell])
 
     def _send_urgent_news(self) -> None:
@@ -376,7 +376,7 @@ class ThreadsWorker(BeatingWorker):
             self._try(heart.beat_now)
 
     def _tidy_up(self) -> None:
-        if not self._sampler.left:
+        if not self._sampler.remaining_s:
             self._try(self._sampler.look)
         if self._tidying.is_due():
             self._try(self._tidying.step)
@@ -400,10 +400,10 @@ class ThreadsWorker(BeatingWorker):
                 pool.news.popleft()
             if pool.news:
                 self._bell.ring()  # there was no room for these
-            untold = [news for news in gathered if news.report.id in answer.untold]
-            pool.news.extendleft(replace(news, urgent=False) for news in reversed(untold))
-            but = tuple(news.number for news in untold)
-            pool.say(protocol.NewsDelivered(gathered[-1].number, but))
+            undelivered = [news for news in gathered if news.report.id in answer.undelivered]
+            pool.news.extendleft(replace(news, urgent=False) for news in reversed(undelivered))
+            but = tuple(news.number for news in undelivered)
+            pool.send(protocol.NewsDelivered(gathered[-1].number, but))
 
     def _is_good_for_all_that_runs(self, proven: Sequence[str] | None) -> bool:
         """Threads can't stand still one by one: while the lease is renewed in some queues only, the
@@ -420,9 +420,9 @@ class ThreadsWorker(BeatingWorker):
 
     # Small things
 
-    def _say(self, message: protocol.Message) -> None:
+    def _send(self, message: protocol.Message) -> None:
         if self._pool is not None:
-            self._pool.say(message)
+            self._pool.send(message)
 
     def _try(self, step: Callable[[], object], queue: str | None = None) -> bool:
         """Do what needs the store; if that fails, leave it for later."""
@@ -437,7 +437,7 @@ class _TaskChanged(Exception):
 
 
 def _as_many_as_fit(news: list[protocol.News]) -> list[protocol.News]:
-    """The first of them, for one beat; one in any case."""
+    """Return the first of them, for one beat; one in any case."""
     room = BEAT_LIMIT_BYTES
     for number, each in enumerate(news):
         room -= weight(each.report)
@@ -446,19 +446,21 @@ def _as_many_as_fit(news: list[protocol.News]) -> list[protocol.News]:
     return news
 
 
-def _lost(task: Task, why: str, ago: float) -> list[Change]:
-    """It had begun, though the store may not know; that nothing of it is left, we do."""
+def _make_lost(task: Task, why: str, ago: float) -> list[Change]:
+    """Make the changes for one that was lost: it had begun, though the store may not know; nothing
+    of it is left.
+    """
     if task.cancel_wanted:
         return [decide(task, Stop(), ago)]
-    return _ended(task, Lose(why), ago)
+    return _make_ended(task, WorkerLost(why), ago)
 
 
-def _ended(task: Task, happening: Happening, ago: float) -> list[Change]:
-    """The end of what had begun, though the store may not know that either."""
+def _make_ended(task: Task, happening: Happening, ago: float) -> list[Change]:
+    """Make the changes that end what had begun, though the store may not know that either."""
     if task.state == "started":
         return [decide(task, happening, ago)]
-    begun = replace(task, state="started")
-    return [decide(task, Start(None), ago), decide(begun, happening, ago)]
+    started = replace(task, state="started")
+    return [decide(task, Start(None), ago), decide(started, happening, ago)]
 
 
 def _signal_name(number: int) -> str:

@@ -25,7 +25,7 @@ from stayer.core.insight.health import Finding
 from stayer.stores.redis.connection.url import (
     Address,
     arguments_of,
-    bad,
+    bad_url,
     hosts_of,
     login_and_hosts,
     read_options,
@@ -52,7 +52,7 @@ def parse(url: str) -> Address:
     login, hosts = login_and_hosts(parts)
     service, _, database = parts.path.strip("/").partition("/")
     if not service or (database and not database.isdecimal()):
-        raise bad(
+        raise bad_url(
             url, f"it has to name the service that sentinels know the primary by: write {_FORM}"
         )
     sentinel_user = options.left.pop("sentinel_username", None)
@@ -142,7 +142,7 @@ class Sentinels:
             except (AuthenticationError, NoPermissionError) as error:
                 raise self._not_let_in(primary, error) from error
             except (RedisError, OSError) as error:
-                complaints.append(f"{_shown(primary)}, the primary for {host}:{port}: {error}")
+                complaints.append(f"{_format(primary)}, the primary for {host}:{port}: {error}")
         if never == len(complaints):
             raise StoreUnusable(f"{self._url} leads to no primary: {'; '.join(complaints)}")
         hint = why_not_opened(self._url, "; ".join(complaints))
@@ -158,14 +158,14 @@ class Sentinels:
             try:
                 views[host] = self._view(*host)
             except (RedisError, OSError, _NeverKnows) as error:
-                silent.append(f"{_shown(host)}: {error}")
+                silent.append(f"{_format(host)}: {error}")
         if not views:
             todo = "start them, or fix the URL"
             return [Finding("sentinels", "fail", f"none answers ({'; '.join(silent)})", todo)]
         view = next(iter(views.values()))
         message = (
             f"{len(views)} of {len(self._hosts)} answer, the primary is {view.primary}; known are "
-            f"{_counted(view.replicas, 'replica')} and {_counted(view.others, 'other sentinel')}, "
+            f"{_plural(view.replicas, 'replica')} and {_plural(view.others, 'other sentinel')}, "
             f"quorum {view.quorum}"
         )
         found = Finding("sentinels", "ok", message)
@@ -186,7 +186,7 @@ class Sentinels:
             except ResponseError as error:
                 trouble = str(error)
         return _View(
-            _shown((info[b"ip"].decode(), int(info[b"port"]))),
+            _format((info[b"ip"].decode(), int(info[b"port"]))),
             int(info[b"num-slaves"]),
             int(info[b"num-other-sentinels"]),
             int(info[b"quorum"]),
@@ -197,7 +197,7 @@ class Sentinels:
         """The sentinels are asked with a password of their own."""
         message = str(error).rstrip(".")
         return StoreUnusable(
-            f"{self._url}: the primary {_shown(primary)} does not let this user in ({message}): "
+            f"{self._url}: the primary {_format(primary)} does not let this user in ({message}): "
             "fix the user and password before the @ in the URL, which are those of the servers"
         )
 
@@ -207,7 +207,7 @@ class Sentinels:
             connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
             answer = connection.read_response()
             if answer is None:
-                raise _NeverKnows(f"knows no primary {self._service!r}{_known_to(connection)}")
+                raise _NeverKnows(f"knows no primary {self._service!r}{_list_services(connection)}")
         return answer[0].decode(), int(answer[1])
 
     @contextmanager
@@ -249,11 +249,11 @@ def _troubles(views: Sequence[_View]) -> Iterator[Finding]:
         yield Finding("sentinels", "warn", message, "start as many as the quorum and most of them")
 
 
-def _counted(number: int, what: str) -> str:
+def _plural(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def _shown(host: tuple[str, int]) -> str:
+def _format(host: tuple[str, int]) -> str:
     return f"{host[0]}:{host[1]}"
 
 
@@ -261,7 +261,7 @@ class _NeverKnows(Exception):
     """To ask again is of no use."""
 
 
-def _known_to(connection: Any) -> str:
+def _list_services(connection: Any) -> str:
     """Which services a sentinel watches over, in words."""
     try:
         connection.send_command("SENTINEL", "MASTERS")

@@ -24,7 +24,13 @@ from redis.exceptions import (
 from stayer.core.errors import StoreUnusable
 from stayer.store import Meanwhile
 from stayer.stores.redis.connection.url import Address
-from stayer.stores.redis.errors import being_replaced, moved, plain, raise_translated, translated
+from stayer.stores.redis.errors import (
+    being_replaced,
+    moved_error,
+    plain,
+    raise_translated,
+    translated,
+)
 from stayer.stores.redis.replica_acks import Replicas
 from stayer.stores.redis.scripts import CHANGES, Script, script
 
@@ -85,10 +91,10 @@ class Server:
         wanted = script(name)
         now = "" if self._clock is None else repr(float(self._clock()))
         given = (len(keys), *keys, prefix, now, *arguments)
-        patience = self.replicas.patience() if wanted.confirmed else None
+        patience = self.replicas.wait_s() if wanted.confirmed else None
         with self.connection(wanted.reads) as connection:
             try:
-                answer, confirmed = self._evaluated(connection, wanted, given, patience, meanwhile)
+                answer, confirmed = self._evaluate(connection, wanted, given, patience, meanwhile)
             except ResponseError as error:
                 word, _, details = str(error).partition(" ")
                 if word in _WORDS:
@@ -107,13 +113,13 @@ class Server:
         with self.connection() as connection:
             for arguments in calls:
                 given = (0, self.address.prefix, now, *arguments)
-                connection.send_packed_command((_packed(("EVALSHA", wanted.digest, *given)),))
+                connection.send_packed_command((_pack(("EVALSHA", wanted.digest, *given)),))
                 sent.append(given)
                 if len(sent) > 1:
                     yield from _next_answers(connection, wanted, sent)
             while sent:
                 yield from _next_answers(connection, wanted, sent)
-            patience = self.replicas.patience() if wanted.confirmed else None
+            patience = self.replicas.wait_s() if wanted.confirmed else None
             confirmed = self._confirmations(connection, patience)
         self.replicas.check(confirmed, patience)
 
@@ -125,7 +131,7 @@ class Server:
         scripts = [script(call.name) for call in calls]
         given = [(1, call.key, call.prefix or prefix, now, *call.arguments) for call in calls]
         waits = any(call.waits and script(call.name).confirmed for call in calls)
-        patience = self.replicas.patience() if waits else None
+        patience = self.replicas.wait_s() if waits else None
         with self.connection(all(each.reads for each in scripts)) as connection:
             commands = [
                 ("EVALSHA", wanted.digest, *arguments)
@@ -140,11 +146,11 @@ class Server:
                 patience = None  # nothing was done here, perhaps because it is another's by now
             confirmed = self._confirmations(connection, patience)
         self.replicas.check(confirmed, patience)
-        return [self._understood(answer) for answer in answers]
+        return [self._translate_answer(answer) for answer in answers]
 
-    def _understood(self, answer: Any) -> Any:
+    def _translate_answer(self, answer: Any) -> Any:
         if isinstance(answer, MovedError):
-            return moved(self.address.url, answer)
+            return moved_error(self.address.url, answer)
         if isinstance(answer, ResponseError):
             try:
                 with translated(self.address.url):
@@ -170,7 +176,7 @@ class Server:
                     raise answer
         return answers
 
-    def change_what_was_seen(
+    def change_if_unchanged(
         self, key: bytes, look: Callable[[], Sequence[tuple[Any, ...]]]
     ) -> bool:
         """Plain commands that `look` gives after a look at a key, all of them or none; False if
@@ -253,7 +259,7 @@ class Server:
         self._guard = threading.Lock()
         self._pid = os.getpid()
 
-    def _evaluated(
+    def _evaluate(
         self,
         connection: Any,
         wanted: Script,
@@ -270,9 +276,9 @@ class Server:
                 return _ask(connection, *by_text), 0
         wait = self.replicas.question(patience)
         try:
-            return _confirmed(connection, by_digest, wait, meanwhile)
+            return _ask_with_wait(connection, by_digest, wait, meanwhile)
         except NoScriptError:
-            return _confirmed(connection, by_text, wait)
+            return _ask_with_wait(connection, by_text, wait)
 
 
 class _Lent:
@@ -307,7 +313,7 @@ def _was_answered(error: BaseException) -> bool:
     return isinstance(error, ScriptRefusal | ResponseError) and not isinstance(error, ReadOnlyError)
 
 
-def _confirmed(
+def _ask_with_wait(
     connection: Any,
     command: tuple[Any, ...],
     wait: tuple[Any, ...],
@@ -333,11 +339,11 @@ def _next_answers(connection: Any, wanted: Script, sent: deque[tuple[Any, ...]])
     if not isinstance(first, ResponseError):
         return [first]
     answers = [first, *(_read(connection) for _ in sent)]
-    asked = [given, *sent]
+    commands = [given, *sent]
     sent.clear()
     for at, answer in enumerate(answers):
         if isinstance(answer, NoScriptError) and isinstance(first, NoScriptError):
-            answers[at] = _answer(connection, "EVAL", wanted.text, *asked[at])
+            answers[at] = _answer(connection, "EVAL", wanted.text, *commands[at])
         if isinstance(answers[at], ResponseError):
             refused = plain(answers[at])
             others = answers[at + 1 :]
@@ -348,7 +354,7 @@ def _next_answers(connection: Any, wanted: Script, sent: deque[tuple[Any, ...]])
 
 def _answer(connection: Any, *command: Any) -> Any:
     """Ask a plain command; an error is an answer too."""
-    connection.send_packed_command((_packed(command),))
+    connection.send_packed_command((_pack(command),))
     return _read(connection)
 
 
@@ -367,13 +373,13 @@ def _read(connection: Any) -> Any:
 
 
 def _ask(connection: Any, *command: Any, meanwhile: Meanwhile = None) -> Any:
-    connection.send_packed_command((_packed(command),))
+    connection.send_packed_command((_pack(command),))
     if meanwhile is not None:
         meanwhile()
     return connection.read_response()
 
 
-def _packed(command: tuple[Any, ...]) -> bytes:
+def _pack(command: tuple[Any, ...]) -> bytes:
     """Pack a command as it is sent. The client's own way looks at each argument first."""
     try:
         packed: bytes = pack_command(command)

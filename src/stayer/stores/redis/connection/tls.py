@@ -46,7 +46,7 @@ def what_is_wrong(given: Mapping[str, Any]) -> str | None:
         if authorities is not None:
             context.load_verify_locations(authorities)
     except ssl.SSLError as error:
-        return f"ssl_ca_certs: {authorities} has no certificates in PEM format ({_said(error)})"
+        return f"ssl_ca_certs: {authorities} has no certificates in PEM format ({_message(error)})"
     try:
         if certificate is not None:
             password = given.get("ssl_password") or ""  # or it would ask at the terminal
@@ -54,10 +54,10 @@ def what_is_wrong(given: Mapping[str, Any]) -> str | None:
     except (ssl.SSLError, ValueError) as error:
         return (
             f"ssl_certfile, ssl_keyfile: {certificate} and {key or 'the key in it'} are no "
-            f"certificate and its key in PEM format, or ssl_password is wrong ({_said(error)})"
+            f"certificate and its key in PEM format, or ssl_password is wrong ({_message(error)})"
         )
     return None
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error).partition(" (_ssl.c")[0]

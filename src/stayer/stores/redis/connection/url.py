@@ -79,10 +79,10 @@ def parse(url: str) -> Address:
     login, hosts = login_and_hosts(parts)
     if parts.scheme != "unix":
         if not parts.path.strip("/").isdecimal() and parts.path.strip("/"):
-            raise bad(url, f"a database has a number: write {parts.scheme}://host:6379/0")
+            raise bad_url(url, f"a database has a number: write {parts.scheme}://host:6379/0")
         _check_host(url, hosts, parts.scheme)
     elif hosts:
-        raise bad(url, f"write a path with three slashes: unix:///{hosts}{parts.path}")
+        raise bad_url(url, f"write a path with three slashes: unix:///{hosts}{parts.path}")
     plain = f"{parts.scheme}://{login}{hosts}{parts.path}?{urlencode(options.left)}"
     connection_class, arguments = arguments_of(url, plain, options)
 
@@ -105,31 +105,37 @@ def parse(url: str) -> Address:
 def read_options(url: str) -> Options:
     """The options that are Stayer's own, checked."""
     if not _has_two_slashes(url):
-        raise bad(url, "write two slashes behind the colon, such as redis://host:6379/0")
+        raise bad_url(url, "write two slashes behind the colon, such as redis://host:6379/0")
     if _is_cut(url):
-        raise bad(url, "write @ / ? # in a user or password as %40 %2F %3F %23")
+        raise bad_url(url, "write @ / ? # in a user or password as %40 %2F %3F %23")
     given = dict(parse_qsl(split(url).query, keep_blank_values=True))
     for name in ("password", "sentinel_password"):
         if (file := given.pop(f"{name}_file", None)) is not None:
             if name in given or (
                 name == "password" and ":" in split(url).netloc.rpartition("@")[0]
             ):
-                raise bad(url, f"give either a {name} or a {name}_file, not both")
+                raise bad_url(url, f"give either a {name} or a {name}_file, not both")
             given[name] = _password_in(url, file)
     prefix = given.pop("prefix", DEFAULT_PREFIX)
     if not _PREFIX.fullmatch(prefix):
-        raise bad(url, f"the prefix {prefix!r} may have letters, digits, and -_. only")
+        raise bad_url(url, f"the prefix {prefix!r} may have letters, digits, and -_. only")
     wait = given.pop("wait", "0")
     if not wait.isdecimal():
-        raise bad(url, f"wait={wait} should be how many replicas have to confirm, such as wait=1")
+        raise bad_url(
+            url, f"wait={wait} should be how many replicas have to confirm, such as wait=1"
+        )
     if "wait_timeout" in given and wait == "0":
-        raise bad(url, "wait_timeout needs wait: how many replicas have to confirm, such as wait=1")
+        raise bad_url(
+            url, "wait_timeout needs wait: how many replicas have to confirm, such as wait=1"
+        )
     try:
         confirming = duration(given.pop("wait_timeout", CONFIRM_TIMEOUT_S))
     except BadInput as error:
-        raise bad(url, f"wait_timeout: {error}") from error
+        raise bad_url(url, f"wait_timeout: {error}") from error
     if confirming == 0:
-        raise bad(url, "wait_timeout should be more than 0: how long replicas may take, as in 2s")
+        raise bad_url(
+            url, "wait_timeout should be more than 0: how long replicas may take, as in 2s"
+        )
     return Options(prefix, int(wait), confirming, given)
 
 
@@ -137,19 +143,19 @@ def _password_in(url: str, file: str) -> str:
     """What a file says, but for the end of its line: so a password is in no list of processes."""
     place = os.path.expanduser(file)
     if not os.path.isabs(place):
-        raise bad(url, f"password_file={file}: give the whole path, from / or ~ on")
+        raise bad_url(url, f"password_file={file}: give the whole path, from / or ~ on")
     try:
         with open(place, encoding="utf-8") as opened:
             why_not = distrust(os.fstat(opened.fileno()))
             password = opened.read(_LONGEST_PASSWORD + 1).rstrip("\r\n")
     except OSError as error:
-        raise bad(url, f"{place} can't be read: {error.strerror}") from None
+        raise bad_url(url, f"{place} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise bad(url, f"{place} is not UTF-8") from None
+        raise bad_url(url, f"{place} is not UTF-8") from None
     if why_not is not None:
-        raise bad(url, f"{place} is not read: {why_not}. Make it yours, and chmod 600 it")
+        raise bad_url(url, f"{place} is not read: {why_not}. Make it yours, and chmod 600 it")
     if not password or len(password) > _LONGEST_PASSWORD or "\n" in password:
-        raise bad(url, f"{place} should have one line, the password")
+        raise bad_url(url, f"{place} should have one line, the password")
     return password
 
 
@@ -172,19 +178,21 @@ def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str,
             connection_class = _with_tls(url, given)
         if connection_class is UnixDomainSocketConnection:
             if not given.get("path"):
-                raise bad(url, "write unix:///path/of/the/socket")
+                raise bad_url(url, "write unix:///path/of/the/socket")
         else:
             arguments.setdefault("socket_keepalive", True)
         if options.replicas and options.confirming >= (
             arguments["socket_timeout"] or ANSWER_TIMEOUT_S
         ):
-            raise bad(url, "wait_timeout should be less than socket_timeout: raise that one too")
+            raise bad_url(
+                url, "wait_timeout should be less than socket_timeout: raise that one too"
+            )
         connection_class(**arguments)  # says if one of them is unknown
     except TypeError as error:
         unknown = re.search("unexpected keyword argument '(.*)'", str(error))
-        raise bad(url, _no_option(unknown[1]) if unknown else str(error)) from error
+        raise bad_url(url, _no_option(unknown[1]) if unknown else str(error)) from error
     except (ValueError, RedisError) as error:
-        raise bad(url, str(error)) from error
+        raise bad_url(url, str(error)) from error
     return connection_class, arguments
 
 
@@ -193,7 +201,7 @@ def _with_tls(url: str, given: dict[str, Any]) -> Any:
     from stayer.stores.redis.connection import tls  # rarely needed
 
     if problem := tls.what_is_wrong(given):
-        raise bad(url, problem)
+        raise bad_url(url, problem)
     return tls.QuickSSLConnection
 
 
@@ -210,9 +218,9 @@ def hosts_of(url: str, text: str, port: int, form: str) -> list[tuple[str, int]]
         if not colon or given.endswith("]"):
             host, given = each, str(port)
         if not host or not given.isdecimal():
-            raise bad(url, f"{each!r} is no host: write {form}")
+            raise bad_url(url, f"{each!r} is no host: write {form}")
         if int(given) not in _PORTS:
-            raise bad(url, f"there is no port {given}: they go up to {_PORTS[-1]}")
+            raise bad_url(url, f"there is no port {given}: they go up to {_PORTS[-1]}")
         found.append((host.strip("[]"), int(given)))
     return found
 
@@ -231,10 +239,10 @@ def login_and_hosts(parts: SplitResult) -> tuple[str, str]:
     """`user:password@` as every reader of URLs takes it, whatever is in it; and what follows."""
     login, at, hosts = parts.netloc.rpartition("@")
     user, colon, password = login.partition(":")
-    return f"{_quoted(user)}{colon}{_quoted(password)}{at}", hosts
+    return f"{_requote(user)}{colon}{_requote(password)}{at}", hosts
 
 
-def _quoted(text: str) -> str:
+def _requote(text: str) -> str:
     return quote(unquote(text), safe="")
 
 
@@ -242,7 +250,7 @@ def _check_host(url: str, hosts: str, scheme: str) -> None:
     """One server, with or without its name and port."""
     if "," in hosts:
         kind = f"write {scheme}+sentinel://host,host/service, or {scheme}+cluster://host,host"
-        raise bad(url, f"one server has one host; for several {kind}")
+        raise bad_url(url, f"one server has one host; for several {kind}")
     if hosts and not hosts.startswith(":"):
         hosts_of(url, hosts, 6379, f"{scheme}://host:6379/0")
 
@@ -273,7 +281,7 @@ def _may_have_at(option: str) -> bool:
     return option in _MAY_HAVE_AT or option.startswith("ssl_")
 
 
-def bad(url: str, why: str) -> BadConfig:
+def bad_url(url: str, why: str) -> BadConfig:
     """What is wrong with a URL."""
     return BadConfig(f"store {without_secrets(url)}: {why}")
 

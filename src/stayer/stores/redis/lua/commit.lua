@@ -17,7 +17,7 @@ end
 if eases then whatever_memory_is_left() end
 local applied = apply_all(groups_of_changes)
 if is_any_refused(applied) then write_something(@last()) end
-local values, apart = shown(applied)
+local values, apart = values_of(applied)
 return {values, apart, has_dependents and 1 or 0}
 
 -- script: turn
@@ -38,5 +38,5 @@ end
 if #refused > 0 then write_something(@last()) end
 local wanted = cmsgpack.unpack(ARGV[5])
 local given, problem = reserve(ARGV[3], node, wanted[1], tonumber(ARGV[4]), wanted[2])
-local values, apart = shown(given)
+local values, apart = values_of(given)
 return {refused, values, apart, has_dependents and 1 or 0, problem and 1 or 0}

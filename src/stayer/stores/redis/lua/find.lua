@@ -85,7 +85,7 @@ local function beginning(prefix)
 end
 
 -- Those of a fault, unless they are many: then they are soon met in the lists.
-local function failed_so(fingerprint)
+local function ids_with_fault(fingerprint)
   local ids = {}
   for _, queue in ipairs(filter[F_QUEUES] or call('SMEMBERS', @queues())) do
     for _, id in ipairs(call('ZRANGE', @failed(queue, fingerprint), 0, FEW)) do ids[#ids + 1] = id end
@@ -142,7 +142,7 @@ local function newest_of(all, part)
   return member
 end
 
-local function merged()
+local function merge()
   local all, filled = lists(), {}
   local part = math.max(2, math.min(200, math.ceil(wanted / math.max(1, #all)) * 2))
   for _, list in ipairs(all) do
@@ -178,7 +178,7 @@ if filter[F_IDS] then
   found = among(filter[F_IDS])
 else
   local ids = filter[F_PREFIX] and beginning(filter[F_PREFIX])
-    or filter[F_FINGERPRINT] and failed_so(filter[F_FINGERPRINT])
-  if ids then found = among(ids) else found, position = merged() end
+    or filter[F_FINGERPRINT] and ids_with_fault(filter[F_FINGERPRINT])
+  if ids then found = among(ids) else found, position = merge() end
 end
-return {position, shown(found)}
+return {position, values_of(found)}

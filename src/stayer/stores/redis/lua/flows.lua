@@ -73,7 +73,7 @@ local NOTES = 100
 local left = tonumber(ARGV[3])
 local list, ended, unknown, afar = {}, {}, {}, {}
 
-local function hear(id, upstream, state)
+local function note_upstream_end(id, upstream, state)
   local entry = fetch(id)
   local kind = entry and call('HGET', @waits(id), upstream)
   if not kind then
@@ -81,12 +81,12 @@ local function hear(id, upstream, state)
     if not entry then note_missing_record(id) end
     return
   end
-  if not entry.heard then
-    entry.heard = {call('HLEN', @waits(id))}
-    list[#list + 1], ended[#ended + 1] = entry, entry.heard
+  if not entry.ends then
+    entry.ends = {call('HLEN', @waits(id))}
+    list[#list + 1], ended[#ended + 1] = entry, entry.ends
   end
-  local heard = entry.heard
-  heard[#heard + 1], heard[#heard + 2], heard[#heard + 3] = upstream, state, kind
+  local ends = entry.ends
+  ends[#ends + 1], ends[#ends + 2], ends[#ends + 3] = upstream, state, kind
 end
 
 local function pass_on(upstream, state)
@@ -95,7 +95,7 @@ local function pass_on(upstream, state)
     call('HDEL', @outbox(), upstream)
   end
   fetch_all(waiters)
-  for _, id in ipairs(waiters) do hear(id, upstream, state) end
+  for _, id in ipairs(waiters) do note_upstream_end(id, upstream, state) end
   left = left - #waiters
 end
 
@@ -127,11 +127,11 @@ local function look_afar(id, note)
     call('HDEL', @afar(), id)
     return
   end
-  local told = {id, note, entry and 0 or 1}
+  local row = {id, note, entry and 0 or 1}
   for _, field in ipairs(call('HKEYS', @listeners(id))) do
-    if string.sub(field, 1, 1) == '@' then told[#told + 1] = string.sub(field, 2) end
+    if string.sub(field, 1, 1) == '@' then row[#row + 1] = string.sub(field, 2) end
   end
-  afar[#afar + 1] = told
+  afar[#afar + 1] = row
 end
 
 local verified = cmsgpack.unpack(ARGV[4])

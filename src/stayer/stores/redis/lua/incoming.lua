@@ -86,7 +86,7 @@ local function beginning(text)
 end
 
 -- Why it is not accepted, if it is another's id or word; nil if it is the task that is there.
-local function kept_out(group, entry, how)
+local function explain_refusal(group, entry, how)
   local id = group[@G_IDS][1]
   if how == 2 then
     return "task '" .. id .. "' has been here and was deleted: give the item another id, or wait until this one is forgotten"
@@ -101,7 +101,7 @@ for _, item in ipairs(cmsgpack.unpack(ARGV[3])) do
   if call('LINDEX', @incoming(), -1) ~= text then break end
   if kind == 'task' then
     local entry, how = accept(what, 1)
-    local why = kept_out(what, entry, how)
+    local why = explain_refusal(what, entry, how)
     if why then
       refuse(@refused(), beginning(text), why)
       refused[#refused + 1], refused[#refused + 2] = taken, why
@@ -117,7 +117,7 @@ for _, item in ipairs(cmsgpack.unpack(ARGV[3])) do
   taken = taken + 1
 end
 flush()
-local values, apart = shown(there)
+local values, apart = values_of(there)
 return {taken, values, apart, refused}
 
 -- script: refuse_long

@@ -122,7 +122,7 @@ local function delete_rest(id)
   while call('UNLINK', @log(attempt, id), @usage(attempt, id)) > 0 do attempt = attempt + 1 end
 end
 
-local function tell_of(queue, id, state)
+local function note_lost(queue, id, state)
   lost = lost + 1
   note_event(id, queue, 'deleted', 0, false, 'its record was gone')
   call('LPUSH', @missing(), cjson.encode({id = id, queue = queue, state = state or cjson.null, at = now}))
@@ -148,7 +148,7 @@ local function leave_queue(queue, id, standing)
     local created = member and string.sub(member, 1, 16) / 1000000 or ended_at
     call('SET', @purged(id), cmsgpack.pack({queue, ended, created, ended_at, now}), 'EX', @REMEMBERED)
   end
-  if known or state or ended then tell_of(queue, id, state == 'held' and 'pending' or state or ended) end
+  if known or state or ended then note_lost(queue, id, state == 'held' and 'pending' or state or ended) end
 end
 
 local function see_to(id, queue, standing)
@@ -159,7 +159,7 @@ local function see_to(id, queue, standing)
 end
 
 -- Each id of a queue stands in one list. If more do, some were submitted again when their records were gone.
-local is_odd = kept(function(queue)
+local is_odd = memoize(function(queue)
   local standing = running_now(queue)
   for _, state in ipairs(LISTS) do standing = standing + call('ZCARD', @state(queue, state)) end
   return standing == call('ZCARD', @ids(queue)) and 'no' or 'yes'
@@ -230,7 +230,7 @@ local function recount_flow(flow)
   local counts, members = {}, call('ZRANGE', @members(flow), 0, -1)
   for number, member in ipairs(members) do members[number] = string.sub(member, 29) end
   for _, value in ipairs(read_all(members)) do
-    local entry = value and opened(value)
+    local entry = value and open_record(value)
     local r = entry and entry.r
     local field = r and r[@STATE] .. ' ' .. (r[@FLOW_PART] or '')
     if field then counts[field] = (counts[field] or 0) + 1 end
@@ -243,7 +243,7 @@ whatever_memory_is_left()
 if tonumber(ARGV[4]) > 0 then
   call('HSET', @meta(), 'looked_through', look_through(tonumber(ARGV[4])))
 end
-for _, noted in ipairs(call('SPOP', @strays(), ARGV[3])) do see_to(unpack(cmsgpack.unpack(noted))) end
+for _, packed in ipairs(call('SPOP', @strays(), ARGV[3])) do see_to(unpack(cmsgpack.unpack(packed))) end
 changed_flows = {}
 for queue in pairs(queues_left) do recount_keys(queue) end
 for flow in pairs(flows_left) do

@@ -25,8 +25,8 @@ for _, place in ipairs(places) do
   if #found == limit then break end
   local id = string.sub(place, 17)
   if task == '' or state == '' or call('HGET', @notice(id), 'state') == state then
-    local said = call('HGETALL', @notice(id))
-    if #said > 0 then found[#found + 1] = {id, said} end
+    local fields = call('HGETALL', @notice(id))
+    if #fields > 0 then found[#found + 1] = {id, fields} end
   end
 end
 return found

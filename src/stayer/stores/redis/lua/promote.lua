@@ -7,7 +7,7 @@
 -- include: expire, limits
 
 -- What stands here for nothing.
-local function take_away(key, id, entry)
+local function drop_stale(key, id, entry)
   call('ZREM', key, id)
   if not entry then note_missing_record(id) end
 end
@@ -20,7 +20,7 @@ if #late > 0 then
     if entry and QUEUED[entry.r[@STATE]] and is_late(entry.r) then
       expire(entry)
     else
-      take_away(@expiring(), id, entry)
+      drop_stale(@expiring(), id, entry)
     end
   end
   flush()
@@ -29,7 +29,7 @@ end
 local ids = call('ZRANGEBYSCORE', @due(), '-inf', exact(now), 'LIMIT', 0, ARGV[3])
 if #ids > 0 then
   fetch_all(ids)
-  local said = saying({now, 'pending', false, 'due'})
+  local event_text = pack_event({now, 'pending', false, 'due'})
   for _, id in ipairs(ids) do
     local entry = fetch(id)
     local r = entry and entry.r
@@ -37,17 +37,17 @@ if #ids > 0 then
       touch(entry)
       r[@STATE], r[@UPDATED] = 'pending', now
       local number = note_event(id, r[@QUEUE], 'pending', r[@ATTEMPT], false, 'due')
-      remember(entry, number, r[@ATTEMPT], said)
+      remember(entry, number, r[@ATTEMPT], event_text)
       wake(r[@QUEUE])
     else
-      take_away(@due(), id, entry)
+      drop_stale(@due(), id, entry)
     end
   end
   flush()
 end
 
 -- Until when each node has somebody who takes tasks.
-local function able_until()
+local function nodes_until()
   local found = {}
   for _, worker in ipairs(call('SMEMBERS', @workers())) do
     local known = call('HMGET', @worker(worker), 'node', 'lease_end', 'dead', 'draining', 'drain')
@@ -68,7 +68,7 @@ local function open_to_all(key, node, ids)
       entry.r[@NEAR_NODE], entry.r[@NEAR_UNTIL] = nil, nil
       wake(entry.r[@QUEUE])
     else
-      take_away(key, id, entry)
+      drop_stale(key, id, entry)
     end
   end
   flush()
@@ -79,7 +79,7 @@ end
 local function look_at_nodes()
   local nodes, soonest = call('SMEMBERS', @near_nodes()), nil
   if #nodes == 0 then return nil end
-  local able = able_until()
+  local able = nodes_until()
   for _, node in ipairs(nodes) do
     local key, ends = @near(node), able[node] or 0
     local late_by = ends > now and exact(now) or '+inf'

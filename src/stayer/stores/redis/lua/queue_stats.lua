@@ -97,7 +97,7 @@ local function measure(found)
 end
 
 -- What somebody else has written there counts as not known.
-local function joined(known, figures)
+local function join_figures(known, figures)
   local before, result = {}, {}
   for word in string.gmatch(known or '', '%S+') do before[#before + 1] = tonumber(word) or '-' end
   for place, number in ipairs(figures) do
@@ -121,7 +121,7 @@ local function keep(at, found)
     local stretch = string.format('%.0f', math.floor(at / step) * step)
     local key = @figures(ARGV[argument], stretch)
     for queue, figures in pairs(found) do
-      call('HSET', key, queue, text_of(joined(call('HGET', key, queue), figures)))
+      call('HSET', key, queue, text_of(join_figures(call('HGET', key, queue), figures)))
     end
     call('EXPIRE', key, ARGV[argument + 1] + step)
   end

@@ -33,7 +33,7 @@ end
 if wanted.paused or wanted.retention then whatever_memory_is_left() end
 call('SADD', @queues(), name)
 
-local function tell(event)
+local function announce(event)
   note_event('', name, event, 0, false, false)
   wake(name)
 end
@@ -116,13 +116,13 @@ end
 
 if wanted.paused then
   call('HSET', key, 'paused', wanted.paused)
-  tell(wanted.paused == 1 and 'paused' or 'resumed')
+  announce(wanted.paused == 1 and 'paused' or 'resumed')
 end
 wanted.paused = nil
 for what, seconds in pairs(wanted.retention or {}) do
   set('keep_' .. what, seconds and exact(seconds))
 end
-if wanted.retention and next(wanted.retention) then tell('retention') end
+if wanted.retention and next(wanted.retention) then announce('retention') end
 wanted.retention = nil
 if next(wanted) then
   local before = settings_of(name)
@@ -136,7 +136,7 @@ if next(wanted) then
   elseif after.lined then
     for _, line in ipairs(call('SMEMBERS', @lines(name))) do refresh_line(name, line) end
   end
-  tell('limited')
+  announce('limited')
 end
 flush()
 return queue_infos({name})

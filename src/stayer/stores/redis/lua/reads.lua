@@ -10,7 +10,7 @@
 local ids, list = {unpack(ARGV, 3)}, {}
 fetch_all(ids)
 for number, id in ipairs(ids) do list[number] = fetch(id) end
-return {shown(list)}
+return {values_of(list)}
 
 -- script: history
 -- Store.attempts and Store.events: all that a task has been through.

@@ -12,7 +12,7 @@ if not node then return redis.error_reply(LEASE_LOST) end
 local wanted = cmsgpack.unpack(ARGV[5])
 local given, problem = reserve(ARGV[3], node, wanted[1], tonumber(ARGV[4]), wanted[2])
 if problem and #given == 0 then error(problem) end
-return {shown(given)}
+return {values_of(given)}
 
 -- script: peek
 -- Store.peek: what would be reserved next.
@@ -32,7 +32,7 @@ end
 local tickets
 if settings_of(queue).lined then
   local lines = all_lines()
-  tickets = #lines > 0 and merged(lines, limit) or {}
+  tickets = #lines > 0 and merge(lines, limit) or {}
 else
   tickets = best_of(queue, limit, {true})
 end
@@ -42,7 +42,7 @@ for _, id in ipairs(ids) do
   local entry = fetch(id)
   if entry and not is_late(entry.r) then list[#list + 1] = entry end
 end
-return {shown(list)}
+return {values_of(list)}
 
 -- script: ahead
 -- Store.ahead: how many tasks of the queue stand before a pending one.

@@ -143,16 +143,16 @@ local function forget_part(queue, mark, before, forget_of)
 end
 
 for _, queue in ipairs(call('SMEMBERS', @queues())) do
-  local kept = retention(queue)
-  for what, seconds in pairs(usual) do kept[what] = kept[what] or seconds end
+  local keep_for = retention(queue)
+  for what, seconds in pairs(usual) do keep_for[what] = keep_for[what] or seconds end
   for state in pairs(FINISHED) do
-    if kept[state] and seen < limit then forget_tasks(queue, state, now - kept[state]) end
+    if keep_for[state] and seen < limit then forget_tasks(queue, state, now - keep_for[state]) end
   end
   flush()
-  if kept.log and seen < limit then forget_part(queue, 'logs_gone', now - kept.log, forget_log) end
-  if kept.result and seen < limit then forget_spared(queue, now - kept.result) end
-  if kept.result and seen < limit then
-    forget_part(queue, 'results_gone', now - kept.result, forget_result)
+  if keep_for.log and seen < limit then forget_part(queue, 'logs_gone', now - keep_for.log, forget_log) end
+  if keep_for.result and seen < limit then forget_spared(queue, now - keep_for.result) end
+  if keep_for.result and seen < limit then
+    forget_part(queue, 'results_gone', now - keep_for.result, forget_result)
   end
   flush()
   if seen >= limit then break end

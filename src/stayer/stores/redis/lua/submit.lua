@@ -105,7 +105,7 @@ if #known > 0 then write_something(@last()) end
 local not_fresh = {}
 for _, each in ipairs(known) do
   local how, entry = each[2], each[3]
-  local apart = how == 1 and kept_apart(entry) or {}
+  local apart = how == 1 and values_kept_apart(entry) or {}
   not_fresh[#not_fresh + 1] = each[1]
   not_fresh[#not_fresh + 1] = how
   not_fresh[#not_fresh + 1] = how == 1 and entry.value or entry

@@ -55,7 +55,7 @@ return found
 -- ARGV   3 the worker
 -- returns {values, kept apart}
 
-return {shown(held_by(ARGV[3]))}
+return {values_of(held_by(ARGV[3]))}
 
 -- script: attend
 -- Store.attend: let the beats of these workers say that somebody watches.
@@ -110,7 +110,7 @@ end
 local held = held_by(ARGV[3])
 mark_dead(ARGV[3])
 forget_idle_dead()
-return {shown(held)}
+return {values_of(held)}
 
 -- script: bury
 -- Store.bury: mark silent workers as dead, and show what all the dead still hold.
@@ -133,7 +133,7 @@ local lost = {}
 for _, worker in ipairs(call('SMEMBERS', @dead())) do
   for _, entry in ipairs(held_by(worker)) do lost[#lost + 1] = entry end
 end
-return {shown(lost)}
+return {values_of(lost)}
 
 -- script: bury_here
 -- Cluster: the registry shard knows the worker no more, or as dead: so it is dead in this shard. One that has beaten here without
@@ -151,4 +151,4 @@ if known[1] == '1' and ARGV[4] ~= '1' and call('SCARD', @held(ARGV[3])) > 0 then
 end
 mark_dead(ARGV[3])
 forget_idle_dead()
-return {shown(held_by(ARGV[3]))}
+return {values_of(held_by(ARGV[3]))}

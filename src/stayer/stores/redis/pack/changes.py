@@ -16,7 +16,7 @@ from stayer.stores.redis.record import (
     RESULT_TEXT,
     Raw,
     apart,
-    packed_order,
+    pack_order,
     text,
 )
 
@@ -42,7 +42,7 @@ class Arguments:
         return self._fixed + len(self.values)
 
 
-def packed_groups(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
+def pack_changes(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
     """Neighbours that differ in nothing but task, attempt and result are a group; all are groups of
     one if there are two of a task.
     """
@@ -93,10 +93,10 @@ def _fence(change: Change) -> tuple[Raw, ...]:
 def _effect(effect: Effect) -> tuple[Raw, ...]:
     sets: list[Raw] = []
     for field, value in effect.sets.items():
-        sets += NUMBER_OF[field], _kept(field, value)
+        sets += NUMBER_OF[field], _pack_field(field, value)
     times: list[Raw] = []
     for field, seconds in effect.times.items():
-        times += NUMBER_OF[field], _checked(field, seconds)
+        times += NUMBER_OF[field], _check_finite(field, seconds)
     news = effect.attempt
     return (
         effect.to,
@@ -118,13 +118,13 @@ def _effect(effect: Effect) -> tuple[Raw, ...]:
     )
 
 
-def _kept(field: str, value: Raw) -> Raw:
+def _pack_field(field: str, value: Raw) -> Raw:
     """A value as the record has it; what is not there is false."""
     match field:
         case "error" | "policy":
             return text(value)
         case "orders":
-            return [packed_order(order) for order in value] or False
+            return [pack_order(order) for order in value] or False
         case "notify":
             return value or False
         case _:
@@ -145,7 +145,7 @@ def _result(change: Change, arguments: Arguments) -> Raw:
     return form
 
 
-def _checked(field: str, seconds: float) -> float:
+def _check_finite(field: str, seconds: float) -> float:
     """The server would refuse anything else in the midst of the change."""
     if not math.isfinite(seconds):
         what = "delay" if field == "eta" else field

@@ -14,7 +14,7 @@ ANY_PIECE, STAR_PIECE = 1, 2
 
 
 @lru_cache(maxsize=64)
-def packed(handles: Handles) -> Raw:
+def pack_handles(handles: Handles) -> Raw:
     """(everything, plain, names, patterns of names, programs, patterns of programs)."""
     if handles == EVERYTHING:
         return (True,)
@@ -25,10 +25,10 @@ def _words(patterns: Sequence[str]) -> tuple[Raw, Raw]:
     if ANYTHING in patterns:
         return True, ()
     words = [pattern for pattern in patterns if is_literal(pattern)]
-    return words, [packed_pattern(pattern) for pattern in patterns if not is_literal(pattern)]
+    return words, [pack_pattern(pattern) for pattern in patterns if not is_literal(pattern)]
 
 
-def packed_pattern(pattern: str) -> Raw:
+def pack_pattern(pattern: str) -> Raw:
     """(beginning, end, pieces between them, or False for one star)."""
     found = pieces(pattern)
     head = found[0] if found and isinstance(found[0], str) else ""

@@ -36,7 +36,7 @@ GROUP_FIELDS = (
 """The parts of a group of new tasks (`lib/submit.lua` says what they are)."""
 _IDS, _APART = GROUP_FIELDS.index("ids"), GROUP_FIELDS.index("apart")
 TIE_FIELDS = ("id", "after", "behind", "anyhow", "near")
-"""The parts of what a task is to run after (see `packed_ties`)."""
+"""The parts of what a task is to run after (see `pack_ties`)."""
 FIXED = 7
 """How many arguments of the script come before the values."""
 Form: TypeAlias = "str | bytes | None"
@@ -47,7 +47,7 @@ _FIRST_PARTS = (40, 100)
 """Where the first parts end: the smaller they are, the sooner the server has something to do."""
 
 
-def packed_groups(
+def pack_tasks(
     tasks: Sequence[NewTask], arguments: Arguments, needed: Collection[str] = ()
 ) -> list[Raw]:
     """Neighbours that differ in nothing that the indexes know are a group. `needed` are those that
@@ -66,19 +66,19 @@ def parts_of(tasks: Sequence[NewTask]) -> list[slice] | None:
     return [slice(first, end) for first, end in pairwise(ends)]
 
 
-def packed_parts(tasks: Sequence[NewTask], parts: Sequence[slice]) -> Iterator[list[Raw]]:
+def pack_parts(tasks: Sequence[NewTask], parts: Sequence[slice]) -> Iterator[list[Raw]]:
     """Pack what the script gets of each part, when it is asked for."""
     forms = _forms(tasks)
-    return (_packed_part(tasks[part], forms[part]) for part in parts)
+    return (_pack_part(tasks[part], forms[part]) for part in parts)
 
 
-def _packed_part(tasks: Sequence[NewTask], forms: Sequence[Form]) -> list[Raw]:
+def _pack_part(tasks: Sequence[NewTask], forms: Sequence[Form]) -> list[Raw]:
     arguments = Arguments(fixed=FIXED)
     packed = pack(_groups(tasks, forms, arguments, ()))
     return [packed, has_one_twice(tasks), "", "", "", *arguments.values]
 
 
-def partly_accepted(error: StoreError, accepted: int, sent: int) -> StoreError:
+def make_partial_error(error: StoreError, accepted: int, sent: int) -> StoreError:
     """What went wrong on the way through the parts; so many tasks were accepted before."""
     some = type(error)(
         f"{str(error).replace(UNCHANGED, '')}. Of {sent:,} tasks that were sent together "
@@ -133,7 +133,7 @@ def _expire(new: NewTask) -> float | str | None:
     return None if new.start_before is None else "at a moment"
 
 
-def packed_ties(tasks: Sequence[NewTask]) -> list[Raw]:
+def pack_ties(tasks: Sequence[NewTask]) -> list[Raw]:
     """What these are to run after: {id, upstreams, those that need only have ended, whether the
     others need no more, the one of them near which it is to run}.
     """
@@ -157,7 +157,7 @@ def _lane(new: NewTask) -> str:
     return "" if new.name is None else f"name {new.name}"
 
 
-def submitted(
+def read_answers(
     tasks: Sequence[NewTask],
     now: float,
     not_fresh: Sequence[Raw],
@@ -165,7 +165,7 @@ def submitted(
     needed: Collection[str] = (),
 ) -> list[Submitted]:
     """Say what became of each, by what the script answers of those that were not fresh."""
-    known = _known(tasks, not_fresh)
+    known = _read_not_fresh(tasks, not_fresh)
     return [
         known[at]
         if at in known
@@ -176,7 +176,7 @@ def submitted(
     ]
 
 
-def _known(tasks: Sequence[NewTask], not_fresh: Sequence[Raw]) -> dict[int, Submitted]:
+def _read_not_fresh(tasks: Sequence[NewTask], not_fresh: Sequence[Raw]) -> dict[int, Submitted]:
     """The answers for those that were not fresh, by their number."""
     known = {}
     for at in range(0, len(not_fresh), 5):
@@ -185,7 +185,7 @@ def _known(tasks: Sequence[NewTask], not_fresh: Sequence[Raw]) -> dict[int, Subm
             [task] = record.tasks([value], (0, parameters, result))
             known[number] = Submitted(task, False)
         elif how == 2:
-            known[number] = Submitted(record.purged(tasks[number].id, value), False, True)
+            known[number] = Submitted(record.read_purged(tasks[number].id, value), False, True)
         else:
             raise Promised(value.decode())
     return known

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable
 
+from stayer.core.insight.health import Finding
 from stayer.stores.sql.postgres.database import Database
 from stayer.stores.sql.postgres.errors import Again, Gone
 from stayer.stores.sql.postgres.url import parse
@@ -29,6 +30,12 @@ class PostgresStore(SqlStore):
     """The contract on a PostgreSQL server."""
 
     _database: Database
+
+    def check(self) -> list[Finding]:
+        """What `stayer doctor` asks."""
+        from stayer.stores.sql.postgres.health import check
+
+        return check(self._database)
 
     def should_try_again(self, error: Exception, tries: int) -> bool:
         """Once more if others were in the way, or the connection was cut before the commit."""

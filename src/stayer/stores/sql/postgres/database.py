@@ -108,13 +108,17 @@ class PostgresTransaction:
         self.messages: dict[str, None] = {}
         """Whom to wake once it is committed."""
         self.has_events = False
+        self.make_queues: Callable[[list[str]], None] | None = None
+        """Makes queues before this does: in a transaction that may stay open for long, a new row
+        would keep all others waiting who submit to that queue."""
 
     def all(self, statement: Named, *parameters: Cell) -> list[Row]:
-        fetched = self._prefetched and self._prefetched.pop((statement, repr(parameters)), None)
-        if fetched:
-            if self._unsent:
-                self.flush()
-            return fetched.fetchall()
+        if self._prefetched:
+            fetched = self._prefetched.pop((statement, repr(parameters)), None)
+            if fetched is not None:
+                if self._unsent:
+                    self.flush()
+                return fetched.fetchall()
         return self._execute(self._statements[statement], parameters).fetchall()
 
     def one(self, statement: Named, *parameters: Cell) -> Row | None:
@@ -137,6 +141,9 @@ class PostgresTransaction:
     def send(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> None:
         self.has_events |= statement == "event"
         text = self._statements[statement]
+        if statement == "count" and self.make_queues is not None:
+            parameters = list(parameters)
+            self.make_queues([row[-1] for row in parameters])
         self._unsent.extend((text, row, None) for row in parameters)
 
     def prefetch(self, statement: Named, *parameters: Cell) -> None:
@@ -203,10 +210,10 @@ class Database:
     """A PostgreSQL server, used by many threads, and again after a fork."""
 
     dialect: Dialect = DIALECT
-    bulk: Bulk = FastBulk()
 
     def __init__(self, address: Address, clock: Callable[[], float] | None) -> None:
         self.address = address
+        self.bulk: Bulk = FastBulk()
         self._given_clock = clock
         self._clock = ServerClock()
         self._statements = statements(address.schema, address.prefix)
@@ -261,12 +268,17 @@ class Database:
             if theirs.autocommit and theirs.info.transaction_status == TransactionStatus.IDLE:
                 theirs.execute("BEGIN")
             tx = PostgresTransaction(theirs, self._statements, self.clock(), None, WaryBulk())
+            tx.make_queues = self._make_queues
             yield tx
             # Only the caller knows when it commits: so these are a part of it.
             if tx.messages:
                 tx.send("notify.within", [(self.address.channel, list(tx.messages))])
             tx.send("notify.within", [(self.address.events_channel, [""])])
             tx.flush()
+
+    def _make_queues(self, names: list[str]) -> None:
+        with self.plain() as cursor:
+            cursor.execute(self._statements["queue.make_all"], (names,))
 
     def number_events(self) -> None:
         """Give committed events their numbers for watchers."""
@@ -299,6 +311,11 @@ class Database:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
+
+    def __del__(self) -> None:
+        if self._pid == os.getpid():
+            for connection in self._idle:
+                connection.close()
 
     # Connections
 

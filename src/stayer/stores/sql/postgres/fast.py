@@ -14,6 +14,7 @@ from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.completions import groups, in_common
 from stayer.stores.sql.insert import Births, checked_parameters, note_births
 from stayer.stores.sql.journal import Ledger
+from stayer.stores.sql.postgres.shortcuts import Shortcuts
 from stayer.stores.sql.rows import (
     Born,
     born,
@@ -28,6 +29,44 @@ from stayer.stores.sql.transaction import Cell, Transaction
 
 class FastBulk(Bulk):
     """Many tasks in few statements."""
+
+    def __init__(self) -> None:
+        self._shortcuts = Shortcuts()
+
+    def expect_lanes(self, tx: Transaction, queue: str, limit: int) -> None:
+        if self._shortcuts.lanes(queue) is None:
+            super().expect_lanes(tx, queue, limit)
+
+    def lanes(self, tx: Transaction, queue: str, limit: int) -> list[str]:
+        known = self._shortcuts.lanes(queue)
+        if known is None:
+            known = super().lanes(tx, queue, limit)
+            self._shortcuts.see_lanes(queue, known)
+        return known
+
+    def seqs(self, tx: Transaction, statement: str, *parameters: Cell) -> list[int]:
+        if statement != "reserve.next":
+            return super().seqs(tx, statement, *parameters)
+        queue, lane, _, limit = parameters
+        place = self._shortcuts.place(queue, lane)
+        if place is not None:
+            found = super().seqs(tx, "reserve.next_from", *parameters, *place)
+            if len(found) == limit:
+                self._begin_at(tx, queue, lane, found[0], anew=False)
+                return found
+        found = super().seqs(tx, statement, *parameters)
+        if found and found[-1] < 0:
+            found.pop()
+            if found:
+                self._begin_at(tx, queue, lane, found[0], anew=True)
+        else:
+            self._shortcuts.end(queue, lane)
+        return found
+
+    def _begin_at(self, tx: Transaction, queue: str, lane: str, seq: int, *, anew: bool) -> None:
+        row = tx.one("reserve.place", seq)
+        if row is not None:
+            self._shortcuts.begin_at(queue, lane, (row[0], row[1], row[2]), anew=anew)
 
     def births(self, tx: Transaction) -> Births:
         return _BirthsInGroups(tx)

@@ -29,12 +29,12 @@ _TYPES = {
 def setup(database: Database) -> None:
     """Bring the tables to VERSION; only looks if they are there already."""
     with database.read() as tx:
-        if _is_current(tx, database.address):
+        if is_current(tx, database.address):
             return
     with database.write() as tx:
         # Somebody else may have done it while this process stood in line.
         tx.sql("SELECT pg_advisory_xact_lock($1)", database.address.key)
-        if _is_current(tx, database.address):
+        if is_current(tx, database.address):
             return
         _upgrade(tx, database.address)
 
@@ -91,7 +91,8 @@ def _has_schema(tx: PostgresTransaction, address: Address) -> bool:
     return bool(tx.sql("SELECT 1 FROM pg_namespace WHERE nspname = $1", address.schema))
 
 
-def _is_current(tx: PostgresTransaction, address: Address) -> bool:
+def is_current(tx: PostgresTransaction, address: Address) -> bool:
+    """Whether there is nothing to make or upgrade."""
     return (
         _version(tx, address) == VERSION
         and _functions(tx) >= _revision()

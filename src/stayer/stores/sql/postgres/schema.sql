@@ -442,6 +442,52 @@ CREATE TABLE stayer_purged (
 
 CREATE INDEX stayer_purged_at ON stayer_purged (at);
 
+-- The attempts of all tasks, read from their histories, for people who ask with SQL. What was told late says
+-- itself when it was; an end is that of the last line that has one, for a late end may follow a loss.
+CREATE VIEW stayer_attempts AS
+WITH parts (task, before, lines) AS (
+    SELECT task, before, lines FROM stayer_history
+    UNION ALL
+    SELECT seq, NULL, history FROM stayer_tasks
+),
+entries AS (
+    SELECT parts.task, parts.before, each.place, each.line::json AS entry
+    FROM parts
+    CROSS JOIN LATERAL unnest(string_to_array(rtrim(parts.lines, chr(10)), chr(10)))
+        WITH ORDINALITY AS each (line, place)
+    WHERE each.line <> ''
+),
+found AS (
+    SELECT
+        task,
+        (entry ->> 3)::bigint AS attempt,
+        max(entry ->> 4) FILTER (WHERE entry ->> 2 = 'reserved') AS worker,
+        max(entry ->> 8) FILTER (WHERE entry ->> 2 = 'reserved') AS node,
+        max((entry ->> 9)::bigint) AS pid,
+        max((entry ->> 1)::double precision) FILTER (WHERE entry ->> 2 = 'reserved') AS reserved_at,
+        max(coalesce(entry ->> 10, entry ->> 1)::double precision)
+            FILTER (WHERE entry ->> 2 = 'started') AS started_at,
+        (array_agg(coalesce(entry ->> 10, entry ->> 1)::double precision
+            ORDER BY before DESC NULLS FIRST, place DESC)
+            FILTER (WHERE entry ->> 6 IS NOT NULL))[1] AS finished_at,
+        (array_agg(entry ->> 6 ORDER BY before DESC NULLS FIRST, place DESC)
+            FILTER (WHERE entry ->> 6 IS NOT NULL))[1] AS ending,
+        (array_agg(entry ->> 7 ORDER BY before DESC NULLS FIRST, place DESC)
+            FILTER (WHERE entry ->> 6 IS NOT NULL))[1] AS error
+    FROM entries
+    GROUP BY task, (entry ->> 3)::bigint
+)
+SELECT
+    task, attempt, worker, node, pid, reserved_at,
+    CASE WHEN started_at IS NOT NULL THEN greatest(started_at, reserved_at) END AS started_at,
+    CASE WHEN finished_at IS NOT NULL THEN greatest(finished_at, started_at, reserved_at) END AS finished_at,
+    ending, error
+FROM found
+-- One whose end was dropped must not seem to go on.
+WHERE reserved_at IS NOT NULL AND (
+    finished_at IS NOT NULL OR attempt = (SELECT t.attempt FROM stayer_tasks AS t WHERE t.seq = found.task)
+);
+
 -- functions
 
 -- Whether a JSON array has this value; not so if it can't be read.
@@ -525,7 +571,9 @@ BEGIN
     ),
     made AS (
         INSERT INTO stayer_queues (name)
-        SELECT queue FROM sums WHERE waiting <> 0 OR scheduled <> 0 OR pending <> 0
+        SELECT queue FROM sums
+        WHERE NOT EXISTS (SELECT 1 FROM stayer_queues AS q WHERE q.name = sums.queue)
+            AND EXISTS (SELECT 1 FROM stayer_tasks AS t WHERE t.queue = sums.queue)
         ON CONFLICT (name) DO NOTHING
     )
     INSERT INTO stayer_counts (
@@ -570,12 +618,15 @@ $$;
 
 -- The best tasks of one lane, best first, for nobody else from now on. A function, because it must go along the
 -- index of what can be taken, whatever the planner thinks of tables it has not seen for a while: sorting is
--- not an option with a million that wait.
+-- not an option with a million that wait. If it had to pass by very many entries of rows that are gone, which
+-- cannot be cleared away while somebody's transaction is open, the last answer is -1.
 CREATE OR REPLACE FUNCTION stayer_next(of_queue text, of_lane text, moment double precision, number bigint)
 RETURNS SETOF bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_sort = off SET enable_bitmapscan = off
 SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
 ROWS 10 AS $$
+DECLARE
+    before bigint := pg_stat_get_xact_tuples_returned('stayer_tasks_ready'::regclass);
 BEGIN
     RETURN QUERY
     SELECT t.seq FROM stayer_tasks AS t
@@ -583,6 +634,41 @@ BEGIN
         AND (t.start_before IS NULL OR t.start_before > moment)
     ORDER BY t.priority DESC, t.created, t.seq
     LIMIT number
+    FOR UPDATE SKIP LOCKED;
+    IF pg_stat_get_xact_tuples_returned('stayer_tasks_ready'::regclass) - before > number + 2000 THEN
+        RETURN NEXT -1;
+    END IF;
+END
+$$;
+
+-- The same from a task on that was the best a moment ago, and what goes before it by its priority: for while so
+-- many are gone.
+CREATE OR REPLACE FUNCTION stayer_next_from(
+    of_queue text, of_lane text, moment double precision, number bigint, rank bigint, since double precision,
+    since_seq bigint
+)
+RETURNS SETOF bigint
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_sort = off SET enable_bitmapscan = off
+SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+ROWS 10 AS $$
+DECLARE
+    found bigint;
+BEGIN
+    RETURN QUERY
+    SELECT t.seq FROM stayer_tasks AS t
+    WHERE t.queue = of_queue AND t.lane = of_lane AND t.state = 'pending' AND t.held = false
+        AND (t.start_before IS NULL OR t.start_before > moment) AND t.priority > rank
+    ORDER BY t.priority DESC, t.created, t.seq
+    LIMIT number
+    FOR UPDATE SKIP LOCKED;
+    GET DIAGNOSTICS found = ROW_COUNT;
+    RETURN QUERY
+    SELECT t.seq FROM stayer_tasks AS t
+    WHERE t.queue = of_queue AND t.lane = of_lane AND t.state = 'pending' AND t.held = false
+        AND (t.start_before IS NULL OR t.start_before > moment)
+        AND t.priority = rank AND (t.created, t.seq) >= (since, since_seq)
+    ORDER BY t.created, t.seq
+    LIMIT number - found
     FOR UPDATE SKIP LOCKED;
 END
 $$;
@@ -643,9 +729,6 @@ BEGIN
     END IF;
     IF octet_length(new.parameters) > 1400000 THEN
         RAISE EXCEPTION 'stayer: parameters have at most 1 MB';
-    END IF;
-    IF new.parameters NOT LIKE 'base64:%' AND new.parameters::json IS NULL THEN
-        RAISE EXCEPTION 'stayer: parameters have to be JSON';
     END IF;
     IF new.state <> 'pending' THEN
         RAISE EXCEPTION 'stayer: leave out the state of a task that you insert';

@@ -4,6 +4,13 @@
 -- queue, lane, now, how many: along the index, whatever the planner thinks.
 SELECT seq FROM stayer_next(?1, ?2, ?3, ?4) AS seq;
 
+-- name: reserve.next_from
+-- The same from a place on: priority, created, seq.
+SELECT seq FROM stayer_next_from(?1, ?2, ?3, ?4, ?5, ?6, ?7) AS seq;
+
+-- name: reserve.place
+SELECT priority, created, seq FROM stayer_tasks WHERE seq = ?;
+
 -- name: reserve.next unclaimed
 -- The same for those who only look.
 SELECT seq FROM stayer_tasks
@@ -68,6 +75,13 @@ INSERT INTO stayer_counts (
     waiting, scheduled, pending, reserved, started, complete, failed, cancelled, queue
 )
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10 WHERE ?9::bigint IS NOT NULL;
+
+-- name: queue.make_all
+-- Those of these that are not there.
+INSERT INTO stayer_queues (name)
+SELECT wanted.name FROM unnest(?1::text[]) AS wanted (name)
+WHERE NOT EXISTS (SELECT 1 FROM stayer_queues AS q WHERE q.name = wanted.name)
+ON CONFLICT (name) DO NOTHING;
 
 -- name: wake.worker
 -- Nothing to write: workers hear of it by NOTIFY.

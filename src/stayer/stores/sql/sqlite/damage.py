@@ -19,9 +19,9 @@ import msgspec
 from msgspec import Struct
 
 from stayer.core.flows.model import Part
-from stayer.core.limits import shown
+from stayer.core.limits import quote
 from stayer.core.model import JSON, QUEUED, Fault, Handles, Kept
-from stayer.core.schedules.model import unpacked_task
+from stayer.core.schedules.model import unpack_task
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.sqlite.database import Database, SqliteTransaction
 
@@ -66,7 +66,7 @@ _READ: dict[tuple[str, str], tuple[Callable[[str], object], str | None]] = {
     ("stayer_queues", "notify"): (_json(tuple[str, ...]), None),
     ("stayer_workers", "queues"): (_json(tuple[str, ...]), "[]"),
     ("stayer_workers", "handles"): (_json(Handles), None),
-    ("stayer_schedules", "task"): (unpacked_task, None),
+    ("stayer_schedules", "task"): (unpack_task, None),
     ("stayer_events", "ids"): (_json(tuple[str, ...]), "[]"),
     ("stayer_notices", "record"): (_json(dict[str, JSON]), "{}"),
     ("stayer_flows", "parts"): (_json(tuple[Part, ...]), "[]"),
@@ -298,7 +298,7 @@ def _as_bytes(value: object) -> bytes:
 
 
 def _quoted(value: object) -> str:
-    return shown(value[:60] if isinstance(value, bytes) else value)
+    return quote(value[:60] if isinstance(value, bytes) else value)
 
 
 def _brief(error: Exception) -> str:

@@ -82,7 +82,9 @@ class SqliteTransaction:
         return self._connection.executemany(self._statements[statement], parameters).rowcount
 
     def send(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> None:
-        self._connection.executemany(self._statements[statement], parameters)
+        text = self._statements[statement]
+        for row in parameters:  # not executemany, which takes no SELECT
+            self._execute(text, row).fetchall()
 
     def prefetch(self, statement: Named, *parameters: Cell) -> None:
         """Asking costs no more later."""

@@ -12,11 +12,11 @@ local function accept(group, number)
   if there then return there, 1 end
   local left = not nothing_purged and call('GET', @purged(id))
   if left and cmsgpack.unpack(left)[5] > now - @REMEMBERED then return left, 2 end
-  local entry = opened(ARGV[group[@G_FIRST] + number - 1])
+  local entry = open_record(ARGV[group[@G_FIRST] + number - 1])
   local r = entry.r
   local holder = r[@UNIQUE] and holder_of(r[@QUEUE], r[@UNIQUE])
   if holder then return holder, 1 end
-  local promise = r[@UNIQUE] and promised(r[@UNIQUE], id)
+  local promise = r[@UNIQUE] and other_promise(r[@UNIQUE], id)
   if promise then return promise, 3 end
   if left then call('DEL', @purged(id)) end
   r[@CREATED], r[@UPDATED] = now, now

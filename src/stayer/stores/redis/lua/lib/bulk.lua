@@ -5,7 +5,7 @@
 
 -- The entry of a task; the value is what was read of it.
 local function entry_of(id, value)
-  if entries[id] == nil then entries[id] = value and opened(value) or false end
+  if entries[id] == nil then entries[id] = value and open_record(value) or false end
   return entries[id]
 end
 
@@ -20,13 +20,13 @@ local function is_plain(entry)
     or bit.band(entry.flags, 15) ~= 0) -- something is kept apart
 end
 
--- An entry that was changed may lead those that are of the kind it was of; `said` is what its history says of the
+-- An entry that was changed may lead those that are of the kind it was of; `event_text` is what its history says of the
 -- change.
-local function lead(leaders, kind, entry, said)
+local function lead(leaders, kind, entry, event_text)
   if not is_plain(entry) then return end
-  local _, _, kind_now, fields = closed(entry)
+  local _, _, kind_now, fields = pack_record(entry)
   entry.others = {count = 0, ids = {}, places = {}, pairs_of = {}, heads = {}, kind = kind_now, fields = fields,
-                  said = said}
+                  event_text = event_text}
   leaders[kind] = entry
 end
 
@@ -38,7 +38,7 @@ local function leader_of(leaders, id, value, result)
   local kind = string.sub(value, own_end + 1, record_end)
   local leader = leaders[kind]
   if leader and (leader.flags ~= flags
-    or #value - record_end + 12 + #leader.others.said > @HISTORY_IN_RECORD
+    or #value - record_end + 12 + #leader.others.event_text > @HISTORY_IN_RECORD
     or result and (type(result) == 'table' or string.byte(value, own_end) ~= 194)) then -- 194: it has none yet
     leader = nil
   end
@@ -68,7 +68,7 @@ local function follow(leader, id, standing, key, value, own_end, record_end, res
   end
   local new = head .. string.sub(value, @CREATED_AT - 1, result and own_end - 1 or own_end)
     .. (result_head or '') .. (result or '') .. others.kind .. string.sub(value, record_end + 1)
-    .. moment(number, leader.r[@ATTEMPT]) .. others.said
+    .. moment(number, leader.r[@ATTEMPT]) .. others.event_text
   local count = others.count + 1
   others.count = count
   others.ids[count], others.places[count] = id, standing

@@ -13,7 +13,7 @@
 local function full_name(group, attempt) return (group[@C_WORKER] or 'None') .. ' ' .. attempt end
 
 -- The state in which a change finds the task as it names it; nothing if it does not.
-local function found_as_named(r, group, attempt)
+local function state_if_fence_holds(r, group, attempt)
   if r[@ATTEMPT] ~= attempt then return nil end
   if group[@C_LOSSES] and (r[@LOSSES] or 0) ~= group[@C_LOSSES] then return nil end
   if r[@STATE] == group[@C_STATE] and (r[@WORKER] or false) == group[@C_WORKER]
@@ -54,21 +54,21 @@ local function set_fields(entry, group)
 end
 
 -- What the history says of a change, without number and attempt; nothing if it is no event. All of a group say the same.
-local function said_of(group)
-  if group.said == nil then
+local function event_of(group)
+  if group.event_text == nil then
     local about = {now, group[@C_EVENT], group[@C_WORKER] and true, group[@C_NOTE], group[@C_ENDING], group[@C_FAULT], false,
                    group[@C_PID]}
     if group[@C_AGO] ~= 0 then about[#about + 1] = now - group[@C_AGO] end
-    group.said = group[@C_EVENT] and saying(about)
+    group.event_text = group[@C_EVENT] and pack_event(about)
   end
-  return group.said
+  return group.event_text
 end
 
 local function note_change(group, queue, id, attempt)
   return note_event(id, queue, group[@C_EVENT], attempt, group[@C_WORKER], group[@C_NOTE])
 end
 
-local function tell(r, group, before)
+local function wake_others(r, group, before)
   if group[@C_WAKES_QUEUE] then wake(r[@QUEUE]) end
   if group[@C_WAKES_WORKER] and group[@C_WORKER] then ordered[group[@C_WORKER]] = true end
   -- A place becomes free, which matters only where they are counted.
@@ -105,24 +105,24 @@ end
 
 -- Whether the change was applied.
 local function apply(group, entry, attempt, result)
-  local before = entry and found_as_named(entry.r, group, attempt)
+  local before = entry and state_if_fence_holds(entry.r, group, attempt)
   if not before then return false end
   local r = entry.r
   local needs_word = r[@UNIQUE] and group[@C_UNIQUE_IS_FREE]
-  if needs_word and (holder_of(r[@QUEUE], r[@UNIQUE], r[@ID]) or promised(r[@UNIQUE], r[@ID])) then return false end
+  if needs_word and (holder_of(r[@QUEUE], r[@UNIQUE], r[@ID]) or other_promise(r[@UNIQUE], r[@ID])) then return false end
   touch(entry)
   if group[@C_AGO] ~= 0 or entry.ago then entry.ago = group[@C_AGO] end
   set_fields(entry, group)
   set_result(entry, result)
-  local said, number = said_of(group), 0
-  if said then
+  local event_text, number = event_of(group), 0
+  if event_text then
     number = note_change(group, r[@QUEUE], r[@ID], attempt)
-    remember(entry, number, attempt, said)
+    remember(entry, number, attempt, event_text)
   end
   if group[@C_WORDS] and (r[@NOTIFY] or settings_of(r[@QUEUE]).notify) then
     note_notices(entry, group[@C_WORDS], number)
   end
-  tell(r, group, before)
+  wake_others(r, group, before)
   if needs_word then note_holder(entry) end
   if group[@C_FORGETS] then call('DEL', @checkpoint(r[@ID])) end
   if group[@C_CHECKPOINT] then
@@ -158,7 +158,7 @@ local function apply_group(group, values, keys, applied)
       local entry = entry_of(id, value)
       local done = apply(group, entry, attempt, result)
       applied[at] = done and entry
-      if done and kind and may_lead and said_of(group) then lead(leaders, kind, entry, group.said) end
+      if done and kind and may_lead and event_of(group) then lead(leaders, kind, entry, group.event_text) end
     end
   end
 end

@@ -13,9 +13,9 @@ local function parts_of_near(lane)
 end
 
 local my_node -- nil: lanes of all nodes
-local function handled_here(lane, handles)
+local function handles_here(lane, handles)
   local near, rest = parts_of_near(lane)
-  return (not near or not my_node or near == my_node) and handled(rest, handles)
+  return (not near or not my_node or near == my_node) and handles_lane(rest, handles)
 end
 
 -- What the lane is made of in which the firsts of lines stand.
@@ -25,12 +25,12 @@ local function parts_of_lane(name)
   return string.sub(name, head + 1, lane_end), string.sub(name, lane_end + 1)
 end
 
-local function handled_lanes(queue, handles)
+local function lanes_for(queue, handles)
   local found, lined = {}, settings_of(queue).lined
   for _, name in ipairs(call('SMEMBERS', @lanes(queue))) do
     local lane, share = name, nil
     if lined then lane, share = parts_of_lane(name) end
-    if handled_here(lane, handles) then
+    if handles_here(lane, handles) then
       found[#found + 1] = {lane = name, share = share, key = @lane(queue, name), taken = 0, at = 1}
     end
   end
@@ -56,7 +56,7 @@ end
 
 -- The best of all lanes together; `taken` in each lane says how many are its, `score` is nil where it
 -- has no more.
-local function merged(lanes, limit)
+local function merge(lanes, limit)
   local part = math.max(1, math.min(limit, math.ceil(64 / #lanes)))
   for _, lane in ipairs(lanes) do fill(lane, part) end
   local tickets = {}
@@ -98,12 +98,12 @@ local function along_the_order(queue, limit, handles, looked_at)
     local values = read_all(ids_of(standing))
     for number = 1, #standing do
       if #tickets == limit then return true end
-      local entry = values[number] and opened(values[number])
+      local entry = values[number] and open_record(values[number])
       if not matches_ticket(entry, standing[number]) then
         pass_over(queue, standing[number])
       elseif ranked or (entry.r[@PRIORITY] or 0) == 0 then
         local lane = lane_of(entry.r)
-        if known[lane] == nil then known[lane] = handled_here(lane, handles) end
+        if known[lane] == nil then known[lane] = handles_here(lane, handles) end
         if known[lane] then
           tickets[#tickets + 1] = standing[number]
           lanes[#lanes + 1] = {lane = lane, key = @lane(queue, lane), ticket = standing[number]}
@@ -135,9 +135,9 @@ local function best_of(queue, limit, handles)
     if not tickets then tickets, lanes = along_the_order(queue, limit, handles, limit + @LOOKED_AT) end
     if tickets then return tickets, lanes end
   end
-  local lanes = handled_lanes(queue, handles)
+  local lanes = lanes_for(queue, handles)
   if #lanes == 0 then return {}, lanes end
-  if #lanes > 1 then return merged(lanes, limit), lanes end
+  if #lanes > 1 then return merge(lanes, limit), lanes end
   local tickets = call('ZRANGE', lanes[1].key, 0, limit - 1)
   lanes[1].taken = #tickets
   lanes[1].score = #tickets == limit or nil

@@ -3,18 +3,18 @@
 
 -- task, to, at, state, tries, forgiven, next; the state is nil if there is no such notice.
 local function known_notice(id)
-  local said = call('HMGET', @notice(id), 'task', 'to', 'at', 'state', 'tries', 'next', 'forgiven')
-  return {task = said[1], to = said[2], at = said[3], state = said[4] or nil, tries = said[5], next = said[6],
-          forgiven = said[7] or '0'}
+  local fields = call('HMGET', @notice(id), 'task', 'to', 'at', 'state', 'tries', 'next', 'forgiven')
+  return {task = fields[1], to = fields[2], at = fields[3], state = fields[4] or nil, tries = fields[5], next = fields[6],
+          forgiven = fields[7] or '0'}
 end
 
 -- following: when it is to be tried, if it is pending
-local function move_notice(id, notice, state, following, said)
+local function move_notice(id, notice, state, following, summary)
   local hook, place = hook_of(notice.to), notice_place(tonumber(notice.at), id)
   call('ZREM', @notices(notice.state), place)
   call('ZADD', @notices(state), 0, place)
   call('HSET', @notice(id), 'state', state)
-  if said then call('HSET', @notice(id), 'said', said) end
+  if summary then call('HSET', @notice(id), 'said', summary) end
   if state == 'pending' then
     call('HSET', @notice(id), 'next', exact(following))
     call('ZADD', @notices_due(hook), exact(following), id)

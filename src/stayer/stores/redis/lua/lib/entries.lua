@@ -19,7 +19,7 @@ local function fetch(id)
   local entry = entries[id]
   if entry == nil then
     local value = call('MGET', @task(id))[1] -- which is nothing if it is of another type
-    entry = value and opened(value) or false
+    entry = value and open_record(value) or false
     entries[id] = entry
   end
   return entry
@@ -42,7 +42,7 @@ end
 local function fetch_all(ids)
   for number, value in ipairs(read_all(ids)) do
     local id = ids[number]
-    if entries[id] == nil then entries[id] = value and opened(value) or false end
+    if entries[id] == nil then entries[id] = value and open_record(value) or false end
   end
 end
 

@@ -13,7 +13,7 @@ local function expire(entry)
     wake(r[@QUEUE]) -- so that somebody passes it on
   end
   local number = note_event(r[@ID], r[@QUEUE], 'failed', r[@ATTEMPT], false, 'expired')
-  remember(entry, number, r[@ATTEMPT], saying({now, 'failed', false, 'expired'}))
+  remember(entry, number, r[@ATTEMPT], pack_event({now, 'failed', false, 'expired'}))
   if r[@NOTIFY] or settings_of(r[@QUEUE]).notify then
     note_notices(entry, {'failed', 'ended', 'expired'}, number)
   end

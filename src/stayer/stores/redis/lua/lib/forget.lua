@@ -6,8 +6,8 @@ local function is_needed(entry)
   local id = entry.r[@ID]
   if not entry.r[@DEPENDENTS] then return false end
   if is_awaited(id) then return true end
-  local heard, free, til = unpack(IS_SHARD and call('HMGET', @listeners(id), 'heard', 'free', 'until') or {})
-  if not heard or (free == heard and tonumber(til) > now) then return false end
+  local listened_to, free, til = unpack(IS_SHARD and call('HMGET', @listeners(id), 'heard', 'free', 'until') or {})
+  if not listened_to or (free == listened_to and tonumber(til) > now) then return false end
   call('SADD', @asked(), id)
   return true
 end

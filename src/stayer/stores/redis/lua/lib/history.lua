@@ -3,7 +3,7 @@
 -- scope
 
 -- What an entry of a history says, apart from number and attempt (`About` in history.py).
-local function saying(about)
+local function pack_event(about)
   local packed = cmsgpack.pack(about)
   return struct.pack('>I4', #packed) .. packed
 end
@@ -40,16 +40,16 @@ local function drop_middle(id, count)
   end
 end
 
-local function move_history(id, moved)
+local function move_history(id, old)
   local head, tail = @history(id), @history_tail(id)
   local before = extent(call('LINDEX', tail, -1) or call('LINDEX', head, -1))
-  local part = struct.pack('>I8I4I4', before, 0, 0) .. moved
+  local part = struct.pack('>I8I4I4', before, 0, 0) .. old
   call('RPUSH', before < @HISTORY_HEAD and head or tail, part)
   if before > @HISTORY_HEAD + @HISTORY_TAIL then drop_middle(id, (extent(part))) end
 end
 
-local function remember(entry, number, attempt, said)
-  entry.history = entry.history .. moment(number, attempt) .. said
+local function remember(entry, number, attempt, event_text)
+  entry.history = entry.history .. moment(number, attempt) .. event_text
   if #entry.history > @HISTORY_IN_RECORD then
     move_history(entry.r[@ID], entry.history)
     entry.history = ''

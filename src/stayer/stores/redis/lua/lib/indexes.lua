@@ -55,7 +55,7 @@ local function write_tickets(writes, key, entry, score)
 end
 
 -- Functions of one argument, the answers of which are kept.
-local function kept(make)
+local function memoize(make)
   local answers = {}
   return function(one)
     local answer = answers[one]
@@ -67,10 +67,10 @@ local function kept(make)
   end
 end
 
-local lists_of = kept(function(queue) return kept(function(state) return @state(queue, state) end) end)
-local finished_of = kept(function(queue) return kept(function(state) return @finished(queue, state) end) end)
-local held_of = kept(function(worker) return @held(worker) end)
-local function ordered_of(worker) return @ordered(worker) end
+local lists_of = memoize(function(queue) return memoize(function(state) return @state(queue, state) end) end)
+local finished_of = memoize(function(queue) return memoize(function(state) return @finished(queue, state) end) end)
+local held_of = memoize(function(worker) return @held(worker) end)
+local function orders_key_of(worker) return @ordered(worker) end
 
 local function move_lists(entry, old, new)
   local list_of = lists_of(entry.r[@QUEUE])
@@ -239,7 +239,7 @@ local function move(entry)
   if holder or holds then
     move_between(held_of, holder, holds, entry)
     if was.orders or r[@ORDERS] then
-      move_between(ordered_of, was.orders and holder, r[@ORDERS] and holds, entry)
+      move_between(orders_key_of, was.orders and holder, r[@ORDERS] and holds, entry)
     end
   end
   if r[@FLOW] and before ~= state then move_in_flow(entry, before, state) end

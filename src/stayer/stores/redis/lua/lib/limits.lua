@@ -9,8 +9,8 @@ end
 local function rate_level(settings)
   local count = tonumber(settings.rate)
   if not settings.tokens_at or settings.tokens_at - now > tonumber(settings.rate_per) then return count end
-  local grown = math.max(0, now - settings.tokens_at) * count / settings.rate_per
-  return math.min(count, settings.tokens + grown)
+  local refill = math.max(0, now - settings.tokens_at) * count / settings.rate_per
+  return math.min(count, settings.tokens + refill)
 end
 local ALMOST = 0.000001
 

@@ -38,7 +38,7 @@ local function parts_of_line(line)
 end
 
 -- The lane in which the firsts of lines stand.
-local function joined_lane(lane, share) return #lane .. ' ' .. lane .. share end
+local function lane_of_lines(lane, share) return #lane .. ' ' .. lane .. share end
 
 local function has_place(queue, key)
   if key == '' then return true end
@@ -51,7 +51,7 @@ end
 local lanes_changed = {}
 local function refresh_line(queue, line)
   local lane, share, key = parts_of_line(line)
-  local name = joined_lane(lane, share)
+  local name = lane_of_lines(lane, share)
   local first = call('ZRANGE', @line(queue, line), 0, 0, 'WITHSCORES')
   local membership = first[1] and 'SADD' or 'SREM'
   call(membership, @lines(queue), line)

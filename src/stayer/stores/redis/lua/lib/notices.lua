@@ -2,7 +2,7 @@
 -- lib/notice.lua for what is kept.
 -- include: tasks, notice
 
-local function wanted_by(hook, happened)
+local function target_of(hook, happened)
   local words, target = string.match(hook, '^([%l,]+):(.*)$')
   for word in string.gmatch(words or '', '%l+') do
     for _, each in ipairs(happened) do
@@ -18,7 +18,7 @@ local noticed = {}
 local function note_notices(entry, happened, number)
   local targets, known = {}, {}
   local function look(hook)
-    local target = wanted_by(hook, happened)
+    local target = target_of(hook, happened)
     if target and not known[target] then
       known[target] = true
       targets[#targets + 1] = target
@@ -29,7 +29,7 @@ local function note_notices(entry, happened, number)
   if #targets > 0 then noticed[#noticed + 1] = {entry, happened[1], number, targets} end
 end
 
-local function copied(key, is_apart)
+local function copy_if_small(key, is_apart)
   return is_apart and call('STRLEN', key) <= @FIELD_LIMIT and call('GET', key)
 end
 
@@ -41,9 +41,9 @@ local function write_notice(entry, event, number, target)
   local record = string.sub(value, 1, record_end)
   call('HSET', @notice(id), 'task', r[@ID], 'queue', r[@QUEUE], 'event', event, 'to', target, 'attempt', r[@ATTEMPT],
        'at', NOW, 'state', 'pending', 'tries', 0, 'next', NOW, 'record', record)
-  local parameters = copied(@parameters(r[@ID]), bit.band(entry.flags, 3) ~= 0)
+  local parameters = copy_if_small(@parameters(r[@ID]), bit.band(entry.flags, 3) ~= 0)
   if parameters then call('HSET', @notice(id), 'parameters', parameters) end
-  local result = copied(@result(r[@ID]), bit.band(entry.flags, 12) ~= 0)
+  local result = copy_if_small(@result(r[@ID]), bit.band(entry.flags, 12) ~= 0)
   if result then call('HSET', @notice(id), 'result', result) end
   call('ZADD', @notices('pending'), 0, notice_place(now, id))
   call('ZADD', @notices_of(r[@ID]), 0, notice_place(now, id))

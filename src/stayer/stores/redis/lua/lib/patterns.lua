@@ -52,7 +52,7 @@ local function matches_pattern(word, pattern, as_path)
 end
 
 -- handles: {everything, plain, names, name patterns, programs, program patterns}; true instead of words: all of them.
-local function handled(lane, handles)
+local function handles_lane(lane, handles)
   if handles[1] then return true end
   if lane == '' then return handles[2] end
   local first = string.sub(lane, 1, 5) == 'name ' and 3 or 5

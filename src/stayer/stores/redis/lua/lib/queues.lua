@@ -14,12 +14,12 @@ local KEPT = {'complete', 'failed', 'cancelled', 'log', 'result'}
 
 -- For how long things are kept, by what they are.
 local function retention(queue)
-  local names, kept = {}, {}
+  local names, keep_for = {}, {}
   for number, what in ipairs(KEPT) do names[number] = 'keep_' .. what end
   for number, seconds in ipairs(call('HMGET', @queue(queue), unpack(names))) do
-    if seconds then kept[KEPT[number]] = tonumber(seconds) end
+    if seconds then keep_for[KEPT[number]] = tonumber(seconds) end
   end
-  return kept
+  return keep_for
 end
 
 local function queue_info(name)

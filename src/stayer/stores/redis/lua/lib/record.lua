@@ -13,7 +13,7 @@ local function is_whole(value)
 end
 
 -- The entry of a value; nothing if it can't be read, as if there were none.
-local function opened(value)
+local function open_record(value)
   if not is_whole(value) then return nil end
   local flags, length = struct.unpack('>BI4', value)
   local can, _, record = pcall(cmsgpack.unpack_one, value, @HEAD_LENGTH)
@@ -38,7 +38,7 @@ end
 
 -- All fields, packed, without the array's head, and how many there are. With a hole in it Lua takes a table for a
 -- map; that is rare, so it is mended when it has happened.
-local function packed_fields(r)
+local function pack_fields(r)
   local packed = cmsgpack.pack(r)
   local first = string.byte(packed)
   if first == 222 or first < 144 then
@@ -53,11 +53,11 @@ local function packed_fields(r)
 end
 
 -- The record of an entry: what comes before `created`, its own part from there, its kind, how many fields.
-local function closed(entry)
+local function pack_record(entry)
   local r = entry.r
   local updated, created, seq = r[@UPDATED], r[@CREATED], r[@SEQ]
   r[@UPDATED], r[@CREATED], r[@SEQ] = false, false, false -- a byte each: numbers have many lengths
-  local packed, fields = packed_fields(r)
+  local packed, fields = pack_fields(r)
   r[@UPDATED], r[@CREATED], r[@SEQ] = updated, created, seq
   local named = #cmsgpack.pack(r[@ID], r[@PARAMETERS], r[@RESULT])
   local own = struct.pack('>BdBd', 203, created, 203, seq) .. string.sub(packed, 4, 3 + named)

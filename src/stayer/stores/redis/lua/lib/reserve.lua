@@ -22,13 +22,13 @@ end
 
 local function note_given(id, r) return note_event(id, r[@QUEUE], 'reserved', r[@ATTEMPT], r[@WORKER], false) end
 
-local function give(entry, stood, worker, node, said)
+local function give(entry, stood, worker, node, event_text)
   touch(entry)
   entry.popped, entry.ticket = not settings_of(entry.r[@QUEUE]).lined, stood
   local r = entry.r
   r[@STATE], r[@ATTEMPT], r[@UPDATED], r[@WORKER], r[@NODE] = 'reserved', r[@ATTEMPT] + 1, now, worker, node
   r[@PID], r[@ENDING], r[@STARTED_AT], r[@RETURNED_FROM], r[@PAUSED], r[@USAGE] = nil, nil, nil, nil, nil, nil
-  remember(entry, note_given(r[@ID], r), r[@ATTEMPT], said)
+  remember(entry, note_given(r[@ID], r), r[@ATTEMPT], event_text)
 end
 
 -- The node of a worker; nothing if it is unknown or buried, or, in a shard of a cluster, was introduced and has
@@ -92,8 +92,8 @@ local function pass_over_in_line(queue, standing)
 end
 
 -- One by one, for each that is taken may fill its key or give the turn to another.
-local function reserve_from_lines(queue, left, handles, worker, node, said, given)
-  local lanes = handled_lanes(queue, handles)
+local function reserve_from_lines(queue, left, handles, worker, node, event_text, given)
+  local lanes = lanes_for(queue, handles)
   local turns = settings_of(queue).fair and turns_of(queue)
   for _, lane in ipairs(lanes) do look_at(lane) end
   while left > 0 do
@@ -111,7 +111,7 @@ local function reserve_from_lines(queue, left, handles, worker, node, said, give
     elseif is_late(entry.r) then
       expire(entry)
     else
-      give(entry, best.ticket, worker, node, said)
+      give(entry, best.ticket, worker, node, event_text)
       if turns then turns.used[best.share] = (turns.used[best.share] or 0) + turns.usual end
       given[#given + 1] = entry
       left = left - 1
@@ -122,7 +122,7 @@ end
 
 -- Gives these, which are then to be taken out of their lanes. What is too old to be started ends on the way, and what has no record is
 -- passed over: how many these are.
-local function give_all(queue, tickets, worker, node, said, given)
+local function give_all(queue, tickets, worker, node, event_text, given)
   local ids, leaders, ended = ids_of(tickets), {}, 0
   local values, keys = read_all(ids)
   for number = 1, #ids do
@@ -143,9 +143,9 @@ local function give_all(queue, tickets, worker, node, said, given)
         expire(entry)
         ended = ended + 1
       else
-        give(entry, tickets[number], worker, node, said)
+        give(entry, tickets[number], worker, node, event_text)
         given[#given + 1] = entry
-        if kind then lead(leaders, kind, entry, said) end
+        if kind then lead(leaders, kind, entry, event_text) end
       end
     end
   end
@@ -153,11 +153,11 @@ local function give_all(queue, tickets, worker, node, said, given)
 end
 
 -- The best tasks of a queue; if very many end on the way, the rest is left for another look.
-local function reserve_from_lanes(queue, left, handles, worker, node, said, given)
+local function reserve_from_lanes(queue, left, handles, worker, node, event_text, given)
   local enough, ended, late = #given + left, 0, 0
   repeat
     local tickets, lanes = best_of(queue, enough - #given, handles)
-    late = give_all(queue, tickets, worker, node, said, given)
+    late = give_all(queue, tickets, worker, node, event_text, given)
     ended = ended + late
     if #tickets > 0 then flush() end
     take_out(queue, lanes) -- not before: what could not be written can be given again
@@ -173,13 +173,13 @@ local function reserve(worker, node, queues, limit, handles)
   local given, problem = {}, nil
   my_node = node
   if drains then return given end
-  local said = saying({now, 'reserved', worker, false, false, false, node})
+  local event_text = pack_event({now, 'reserved', worker, false, false, false, node})
   for _, queue in ipairs(queues) do
     local left = math.min(limit - #given, limit > #given and room(queue, limit) or 0)
     if left > 0 then
       local before, settings = #given, settings_of(queue)
       local take, done = settings.lined and reserve_from_lines or reserve_from_lanes, nil
-      done, problem = pcall(take, queue, left, handles, worker, node, said, given)
+      done, problem = pcall(take, queue, left, handles, worker, node, event_text, given)
       if not done then
         for number = #given, before + 1, -1 do given[number] = nil end
         break

@@ -15,7 +15,7 @@ local function is_lined(queue)
 end
 
 -- A value that came without them, with its times and its number.
-local function numbered(value, seq)
+local function with_times(value, seq)
   return string.sub(value, 1, @OWN_AT - 1) .. struct.pack('>BdBdBd', 203, now, 203, now, 203, seq)
     .. string.sub(value, @OWN_AT + 27)
 end
@@ -60,7 +60,7 @@ local function accept_all(group, finish)
   for number, id in ipairs(ids) do
     local at = 2 * number
     records[at - 1] = @task(id)
-    records[at] = numbered(ARGV[group[@G_FIRST] + number - 1], first + number)
+    records[at] = with_times(ARGV[group[@G_FIRST] + number - 1], first + number)
     local standing = string.format('%012d', first + number) .. id
     places[at - 1], places[at] = '0', created .. standing
     tickets[at - 1], tickets[at] = score, standing

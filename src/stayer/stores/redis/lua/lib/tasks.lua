@@ -13,7 +13,7 @@ local function write_records()
   local pairs_of, count = {}, 0
   for _, entry in ipairs(touched) do
     if not entry.gone then
-      local head, own, kind = closed(entry)
+      local head, own, kind = pack_record(entry)
       entry.value = head .. own .. kind .. entry.history
       pairs_of[count + 1], pairs_of[count + 2] = @task(entry.r[@ID]), entry.value
       count = count + 2

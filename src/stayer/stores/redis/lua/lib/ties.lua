@@ -30,7 +30,7 @@ local function look_at_words(given, ties, flow)
   for _, one in ipairs(given) do
     for number, id in ipairs(one[@G_UNIQUE] and one[@G_IDS] or {}) do
       if (flow or needed[id]) and not fetch(id) then
-        local r = opened(ARGV[one[@G_FIRST] + number - 1]).r
+        local r = open_record(ARGV[one[@G_FIRST] + number - 1]).r
         local word = #r[@QUEUE] .. r[@QUEUE] .. r[@UNIQUE]
         local holder = holder_of(r[@QUEUE], r[@UNIQUE])
         if holder or words[word] then return {'kept out', id, holder and holder.r[@ID] or words[word]} end

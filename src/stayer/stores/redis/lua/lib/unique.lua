@@ -17,7 +17,7 @@ local function is_holder(entry, but)
 end
 
 -- On a cluster: the claim (`nonce id`) of another task that comes with others, all or none, and is to hold the word.
-local function promised(word, id)
+local function other_promise(word, id)
   local promise = #KEYS > 0 and call('HGET', @promised(), word)
   return promise and string.sub(promise, string.find(promise, ' ', 1, true) + 1) ~= id and promise or nil
 end
