@@ -7,6 +7,8 @@ from stayer.core.errors import BadInput, StayerError, StoreError, StoreUnreachab
 DUPLICATE = 1062
 SIGNALLED = 1644
 """By a trigger of ours."""
+_NOT_SENT = 2006
+"""The connection was broken before: the server did not get what was asked."""
 _BROKEN_UP = frozenset((1213, 1205, 1020))
 """A deadlock of which this one was the victim, a lock that did not come, a row that has changed."""
 _GONE = frozenset((0, 2000, 2006, 2013, 2014, 2027, 2055, 1053, 1077, 1079, 1080, 1158, 1159, 1160,
@@ -54,6 +56,7 @@ def translation(url: str, error: Exception, *, committing: bool) -> StayerError:
     if code in _BROKEN_UP:
         return BrokenUp(f"{url}: others were in the way of this change ({said}): try again")
     if is_gone(error):
+        committing = committing and code != _NOT_SENT
         lost = ConnectionLost(
             f"{url}: the connection broke ({said})"
             + (

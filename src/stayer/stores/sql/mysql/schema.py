@@ -208,7 +208,8 @@ def _statements(file: str) -> list[str]:
 def _policy_condition(field: Field) -> str:
     """What holds for a field of a policy, if it is there, and of its kind."""
     value = f"json_extract(NEW.policy, '$.{field.name}')"
-    kind = f"json_type({value})"
+    # As bytes: what JSON functions answer has a collation of its own, which does not go with ours.
+    kind = f"CAST(json_type({value}) AS BINARY)"
     whole = f"{kind} LIKE '%INTEGER'"
     number = f"{kind} IN ('INTEGER', 'UNSIGNED INTEGER', 'DOUBLE', 'DECIMAL')"
     match field.kind:
@@ -226,7 +227,7 @@ def _policy_condition(field: Field) -> str:
             holds = f"{kind} = 'BOOLEAN'"
         case "choice":
             words = ", ".join(f"'{word}'" for word in get_args(field.type))
-            holds = f"json_unquote({value}) IN ({words})" + (
+            holds = f"CAST(json_unquote({value}) AS BINARY) IN ({words})" + (
                 f" OR {kind} = 'NULL'" if field.optional else ""
             )
         case _:

@@ -476,7 +476,7 @@ BEGIN
             FROM json_table(
                 json_keys(coalesce(NEW.policy, '{}')), '$[*]' COLUMNS (field VARCHAR(200) PATH '$')
             ) AS fields
-            WHERE fields.field NOT IN ({policy fields})
+            WHERE CAST(fields.field AS BINARY) NOT IN ({policy fields})
         ) THEN
             SIGNAL SQLSTATE '45000'
             SET MESSAGE_TEXT = 'stayer: policy has a field that there is not: see docs/reference/tables.md';

@@ -1,9 +1,8 @@
 """Waiting by looking: there is nothing here that would tell.
 
-A look is one statement over two small indexes, about 0.15 ms of both processors together. It comes
-quickly after something has happened, and ever more slowly when nothing does: 2 ms at first, each
-time half as long again, up to 100 ms (ten looks a second, 0.15 % of a processor for each who
-waits); after ten seconds in which nothing came, up to 250 ms.
+A look is one statement over two small indexes. It comes quickly after something has happened, and
+ever more slowly when nothing does: after 2 ms at first, each time half as long again, up to 100 ms;
+after ten seconds in which nothing came, up to 250 ms.
 """
 
 from __future__ import annotations
