@@ -56,7 +56,9 @@ COMMANDS = {
     "init": ["init"],
 }
 """Every command that needs the store."""
-OTHERS = {"config", "doctor", "completion", "report", "worker", "up", "serve", "token"}
+OTHERS = {
+    "config", "doctor", "completion", "move", "report", "worker", "up", "serve", "token",
+}  # fmt: skip
 """Those that don't, or that stay: they have tests of their own."""
 
 every_command = pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
