@@ -111,7 +111,9 @@ MANY_PROCESSES = ("test_races.py", "test_kill.py", "test_flow_crashes.py", "test
 """On a cluster each of these takes as long as all of a small module."""
 
 
-COSTLY = {"mariadb": ("test_each_tick_comes_once_though_workers_die_all_the_time",)}
+COSTLY: dict[object, tuple[str, ...]] = {
+    "mariadb": ("test_each_tick_comes_once_though_workers_die_all_the_time",)
+}
 """Single tests that take as much of the processor as all of a module, by store."""
 
 
