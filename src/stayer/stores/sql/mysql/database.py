@@ -17,9 +17,9 @@ from stayer.stores.sql.mysql.dialect import CompiledStatements, statements
 from stayer.stores.sql.mysql.driver import Connection, Joined
 from stayer.stores.sql.mysql.errors import DUPLICATE, SIGNALLED, code_of, translation
 from stayer.stores.sql.mysql.seal import SEALED_MESSAGE
-from stayer.stores.sql.mysql.server_clock import ServerClock
 from stayer.stores.sql.mysql.transaction import MySqlTransaction, Numbers
 from stayer.stores.sql.mysql.wake import PollingWaiter
+from stayer.stores.sql.server_clock import ServerClock
 from stayer.stores.sql.submit import IdTaken
 from stayer.stores.sql.table_names import DEFAULT_PREFIX
 from stayer.stores.sql.transaction import Transaction
@@ -49,7 +49,8 @@ class Database:
         self.url = url
         """As it may be shown: without the password."""
         self.prefix = prefix
-        self.clock: Callable[[], float] = clock or ServerClock(self._ask_time)
+        self._given_clock = clock
+        self._clock = ServerClock()
         self._options = dict(options)
         self._driver = driver.load(driver_name)
         self._collation: str | None = None
@@ -64,6 +65,16 @@ class Database:
         from stayer.stores.sql.mysql import schema  # which is written in terms of this
 
         schema.setup(self)
+
+    def clock(self) -> float:
+        """The server's time, as it was said a moment ago, or by asking."""
+        if self._given_clock is not None:
+            return self._given_clock()
+        known = self._clock.read()
+        if known is None:
+            with self.looking() as tx:
+                known = self._clock.set(float(tx.sql(f"SELECT {NOW}")[0][0]))
+        return known
 
     def ddl(self) -> str:
         """All that makes the tables, as text."""
@@ -251,7 +262,3 @@ class Database:
 
     def _transaction(self, connection: Connection) -> MySqlTransaction:
         return MySqlTransaction(self, connection, self._statements(connection), self.clock())
-
-    def _ask_time(self) -> float:
-        with self.looking() as tx:
-            return float(tx.sql(f"SELECT {NOW}")[0][0])

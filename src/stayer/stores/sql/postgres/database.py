@@ -19,12 +19,12 @@ from stayer.core.errors import BadInput, StoreError
 from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.dialect import Dialect, Statements
 from stayer.stores.sql.postgres.afterwards import Afterwards
-from stayer.stores.sql.postgres.clock import ServerClock
 from stayer.stores.sql.postgres.dialect import DIALECT, statements
 from stayer.stores.sql.postgres.errors import Gone, is_lost, translated, translation
 from stayer.stores.sql.postgres.fast import FastBulk, WaryBulk
 from stayer.stores.sql.postgres.url import Address
 from stayer.stores.sql.postgres.wake import Listener, ServerWaiter
+from stayer.stores.sql.server_clock import ServerClock
 from stayer.stores.sql.transaction import Cell, Named, Row, Transaction
 
 Connection: TypeAlias = psycopg.Connection[Row]
