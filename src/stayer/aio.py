@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar
 
 from stayer import client as sync
 from stayer.client.flow import Plan
@@ -204,11 +204,18 @@ class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
         await asyncio.to_thread(self.sync.cancel, grace)
         return self
 
-    async def retry(self, *, from_start: bool = False, now: bool = False) -> Self:
+    async def retry(
+        self,
+        *,
+        from_start: bool = False,
+        now: bool = False,
+        code: Literal["pinned", "latest"] = "pinned",
+    ) -> Self:
         """Run it again, now that it has ended: from its last checkpoint, or from the start. One
-        that was cancelled before its eta waits for that, unless it is to run `now`.
+        that was cancelled before its eta waits for that, unless it is to run `now`. With the
+        `latest` code it runs what it asks for as that is now, not what it was pinned to.
         """
-        await asyncio.to_thread(self.sync.retry, from_start=from_start, now=now)
+        await asyncio.to_thread(self.sync.retry, from_start=from_start, now=now, code=code)
         return self
 
     async def hold(self) -> Self:

@@ -107,7 +107,14 @@ class Operator(Protocol):
     def cancel(self, id: str, grace: float | None = None) -> Task:
         """Cancel a task: at once if it waits, else by asking its worker."""
 
-    def retry(self, id: str, *, from_start: bool = False, now: bool = False) -> Task:
+    def retry(
+        self,
+        id: str,
+        *,
+        from_start: bool = False,
+        now: bool = False,
+        latest_code: bool = False,
+    ) -> Task:
         """Run a finished task again."""
 
     def hold(self, id: str) -> Task:

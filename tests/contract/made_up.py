@@ -28,18 +28,18 @@ _IN_TASK = """\
     labels: dict[str, str] | None = None
 """
 _ROWS = """\
-        "colour": Row("which colour it has", 50, "Its colour.", metavar="COLOUR"),
-        "season": Row("when it is planted", 51, "When to plant it."),
-        "petals": Row("how many it has", 52, "How many petals it has."),
-        "height": Row("how tall it is", 53, "How tall it is."),
-        "wild": Row("whether nobody planted it", 54, "Nobody planted it."),
-        "harvest": Row("when it is ripe", 55, "When it is ripe."),
-        "lasts": Row("how long it flowers", 56, "How long it flowers."),
-        "weight": Row("how heavy its seeds are", 57, "How heavy its seeds are."),
+        "colour": Row("which colour it has", 53, "Its colour.", metavar="COLOUR"),
+        "season": Row("when it is planted", 54, "When to plant it."),
+        "petals": Row("how many it has", 55, "How many petals it has."),
+        "height": Row("how tall it is", 56, "How tall it is."),
+        "wild": Row("whether nobody planted it", 57, "Nobody planted it."),
+        "harvest": Row("when it is ripe", 58, "When it is ripe."),
+        "lasts": Row("how long it flowers", 59, "How long it flowers."),
+        "weight": Row("how heavy its seeds are", 60, "How heavy its seeds are."),
         "shades": Row(
-            "of its leaves", 58, "A shade of its leaves.", ("--shade",), "SHADE", _SHORT_LIST
+            "of its leaves", 61, "A shade of its leaves.", ("--shade",), "SHADE", _SHORT_LIST
         ),
-        "labels": Row("on its pot", 59, most=Most(WORD, 10)),
+        "labels": Row("on its pot", 62, most=Most(WORD, 10)),
         "patience": Row("how long it waits for rain", None, "How long it waits for rain."),
 """
 EDITS = {

@@ -10,10 +10,12 @@ from stayer.core.errors import TaskCancelled, TaskFailed, WaitTimeout
 from stayer.core.model import (
     FINISHED,
     Attempt,
+    Code,
     Ending,
     Event,
     Fault,
     Order,
+    Pinned,
     Policy,
     Progress,
     State,
@@ -95,6 +97,8 @@ class TaskView:
     unique = _Field[str | None]()
     unique_while = _Field[UniqueWhile]()
     unique_for = _Field[float]()
+    code = _Field[Code | None]()
+    pinned = _Field[Pinned | None]()
     notify = _Field[tuple[str, ...]]()
     fingerprint = _Field[str | None]()
     paused = _Field[bool]()
@@ -209,11 +213,20 @@ class TaskHandle(TaskView, Generic[R_co]):
         self._record = operator_of(self._store).cancel(self.id, limit)
         return self
 
-    def retry(self, *, from_start: bool = False, now: bool = False) -> Self:
+    def retry(
+        self,
+        *,
+        from_start: bool = False,
+        now: bool = False,
+        code: Literal["pinned", "latest"] = "pinned",
+    ) -> Self:
         """Run it again, now that it has ended: from its last checkpoint, or from the start. One
-        that was cancelled before its eta waits for that, unless it is to run `now`.
+        that was cancelled before its eta waits for that, unless it is to run `now`. With the
+        `latest` code it runs what it asks for as that is now, not what it was pinned to.
         """
-        self._record = operator_of(self._store).retry(self.id, from_start=from_start, now=now)
+        self._record = operator_of(self._store).retry(
+            self.id, from_start=from_start, now=now, latest_code=code == "latest"
+        )
         return self
 
     def hold(self) -> Self:

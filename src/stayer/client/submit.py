@@ -22,7 +22,7 @@ from stayer.core.errors import (
     StoreError,
 )
 from stayer.core.fields import SUBMISSION, Kind
-from stayer.core.model import NewTask, Submitted, UniqueWhile, Value, WhenFailed
+from stayer.core.model import Code, NewTask, Submitted, UniqueWhile, Value, WhenFailed
 from stayer.core.submit import checks
 from stayer.service import tracing
 from stayer.service.control import tasks as control
@@ -61,6 +61,7 @@ class _Common(TypedDict, total=False):
     tags: Sequence[str]
     held: bool
     env: Mapping[str, str] | None
+    code: Code | None
     key: str | None
     unique: str | None
     unique_while: UniqueWhile | None

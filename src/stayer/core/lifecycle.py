@@ -16,7 +16,7 @@ from math import inf
 from typing import Literal, TypeAlias, TypedDict, Unpack, assert_never
 
 from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from stayer.core import effects, errors, retries
 from stayer.core.errors import Refused
@@ -30,6 +30,7 @@ from stayer.core.model import (
     Ending,
     Fault,
     Order,
+    Pinned,
     Policy,
     State,
     Task,
@@ -46,7 +47,7 @@ NOT_TO_THREADS: tuple[Verb, ...] = ("pause", "resume", "signal", "set")
 LATE = 0.1
 """What is told within so many seconds is told at once."""
 
-FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent"]
+FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent", "environment"]
 
 
 class Ready(Struct, frozen=True):
@@ -114,6 +115,9 @@ class Snooze(Struct, frozen=True):
     delay: float
     note: str | None = None
     """Why, if it was not the task that asked. Then it says nothing about losses before it."""
+    ending: Literal["snoozed", "environment"] = "snoozed"
+    """`environment`: its code could not be prepared, and later it may."""
+    error: Fault | None = None
 
 
 class Stop(Struct, frozen=True):
@@ -144,6 +148,13 @@ class Note(Struct, frozen=True):
     note: str
 
 
+class Pin(Struct, frozen=True):
+    """What its code means was found out, and is to stay so for all attempts."""
+
+    pinned: Pinned
+    lock: str | None = None
+
+
 class Set(Struct, frozen=True):
     """Somebody decides otherwise about its life; a running process hears of new limits."""
 
@@ -161,6 +172,8 @@ class Retry(Struct, frozen=True):
     """What it saved in earlier attempts is forgotten."""
     keeps_eta: bool = False
     """It is due when it was before; else at once. See `is_early`."""
+    unpins: bool = False
+    """Its code is to be resolved anew."""
 
 
 class WaitAgain(Struct, frozen=True):
@@ -195,6 +208,7 @@ Happening: TypeAlias = (
     | Cancel
     | Ask
     | Note
+    | Pin
     | Set
     | Retry
     | WaitAgain
@@ -219,6 +233,7 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     **{(state, Cancel): (state,) for state in RUNNING},
     **{(state, Ask): (state,) for state in RUNNING},
     **{(state, Note): (state,) for state in RUNNING},
+    **{(state, Pin): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Set): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Retry): ("pending", "scheduled", "waiting") for state in FINISHED},
     **{(state, WaitAgain): ("waiting",) for state in QUEUED},
@@ -286,19 +301,8 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _hand_back(task, "interrupted", note, losses=0 if began else UNSET)
         case WorkerLost(note=note):
             return _lose(task, note)
-        case Snooze(delay=delay, note=note):
-            if task.cancel_wanted:
-                return _finish_cancelled(task)
-            losses = 0 if note is None else UNSET
-            return _change(
-                task,
-                "scheduled",
-                ending="snoozed",
-                delay=delay,
-                losses=losses,
-                orders=(),
-                note=note,
-            )
+        case Snooze():
+            return _snooze(task, happening)
         case Stop():
             return _finish_cancelled(task)
         case Expire():
@@ -311,6 +315,11 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _ask(task, verb, arguments)
         case Note(event=event, note=note):
             return _change(task, task.state, word=event, note=note)
+        case Pin(pinned=pinned, lock=lock):
+            said = ", ".join(f"{name} {value}" for name, value in asdict(pinned).items() if value)
+            return _change(
+                task, task.state, word="pinned", note=said, order=True, pinned=pinned, lock=lock
+            )
         case Set():
             return _set(task, happening)
         case Retry():
@@ -340,6 +349,8 @@ class _Sets(TypedDict, total=False):
     notify: tuple[str, ...] | UnsetType
     fingerprint: str
     returned_from: str
+    pinned: Pinned | None
+    lock: str | None
 
 
 def _change(
@@ -456,6 +467,17 @@ def _fail(task: Task, fail: Fail) -> Change:
     return _finish_failed(task, fail.ending, fail.error, failures=failures)
 
 
+def _snooze(task: Task, snooze: Snooze) -> Change:
+    if task.cancel_wanted:
+        return _finish_cancelled(task)
+    sets: _Sets = {"losses": 0 if snooze.note is None else UNSET, "orders": ()}
+    if snooze.error is not None:
+        sets["error"] = snooze.error
+    return _change(
+        task, "scheduled", ending=snooze.ending, delay=snooze.delay, note=snooze.note, **sets
+    )
+
+
 def _hand_back(task: Task, ending: Ending, note: str | None, **sets: Unpack[_Sets]) -> Change:
     """Back to its old place in the queue, free of charge; held there if it was to stand still."""
     if task.cancel_wanted:
@@ -519,19 +541,19 @@ def _retry(task: Task, retry: Retry) -> Change:
     it is to begin from the start.
     """
     ready: State = "scheduled" if retry.keeps_eta else "pending"
+    sets = _Sets(error=None, failures=0, interruptions=0, losses=0)
+    if retry.unpins and task.code is not None:
+        sets["pinned"], sets["lock"] = Pinned("", anew=True), None
     return _change(
         task,
         "waiting" if retry.waits else ready,
         waits=retry.waits or UNSET,
         result=None,
-        error=None,
-        failures=0,
-        interruptions=0,
-        losses=0,
         delay=UNSET if retry.keeps_eta else None,
         order=True,
         from_start=retry.from_start,
         word="retried from the start" if retry.from_start else "retried",
+        **sets,
     )
 
 
@@ -576,7 +598,7 @@ def _refusal(task: Task, happening: Happening) -> str:
     match happening:
         case Retry():
             return f"{text}: only a finished task can be retried"
-        case Cancel() | Hold() | Release() | Set() if task.state in FINISHED:
+        case Cancel() | Hold() | Release() | Set() | Pin() if task.state in FINISHED:
             return f"{text}: it has ended, there is nothing to {what}"
         case Ask(verb=verb):
             return f"{text}: only a running task can be asked to {verb}"

@@ -128,6 +128,8 @@ def cancel(call: Call) -> Answer:
 def retry(call: Call) -> Answer:
     """Let a flow go on from where it failed."""
     id = call.path["id"]
+    if call.body.code == "latest":
+        raise BadInput("code: a flow goes on with the code that it has; retry single tasks with it")
     number = flow_control.retry(call.store, id, from_start=call.body.from_start)
     return Answer({"id": id, "tasks": number})
 

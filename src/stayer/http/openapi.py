@@ -19,11 +19,13 @@ from stayer.core.model import (
     STATES,
     Attempt,
     Checkpoint,
+    Code,
     Event,
     Fault,
     Handles,
     LogPiece,
     Order,
+    Pinned,
     Policy,
     Progress,
     QueueInfo,
@@ -261,8 +263,11 @@ def _with(name: str, required: Mapping[str, Schema], **optional: Schema) -> Sche
 
 
 def _submission() -> Schema:
+    written = _with_limits(WrittenSubmission, fields.MOST)
+    code = {**written["properties"]["code"], "anyOf": [{"$ref": f"{_REF}Code"}, {"type": "null"}]}
     return {
-        **_with_limits(WrittenSubmission, fields.MOST),
+        **written,
+        "properties": {**written["properties"], "code": code},
         "description": f"Without its parameters at most {limits.RECORD:,} bytes as JSON.",
     }
 
@@ -327,6 +332,8 @@ def _schemas() -> Schema:
         "Progress": _record(Progress),
         "Usage": _record(Usage),
         "Order": _record(Order),
+        "Code": _struct(Code),
+        "Pinned": _record(Pinned),
         "Task": task,
         "Tasks": _object(tasks=_array("Task")),
         "TaskPage": _object(tasks=_array("Task"), next=_optional(_STRING)),

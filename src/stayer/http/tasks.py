@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
@@ -195,12 +195,22 @@ class RetryBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     now: Annotated[bool, Meta(description="At once, also if it was cancelled before its eta.")] = (
         False
     )
+    code: Annotated[
+        Literal["pinned", "latest"],
+        Meta(description="`latest`: resolve its code anew, instead of what it was pinned to."),
+    ] = "pinned"
 
 
 def retry(call: Call) -> Answer:
     """Run a task again, from its checkpoint or from the start."""
     body: RetryBody = call.body
-    task = control.retry(call.store, call.path["id"], from_start=body.from_start, now=body.now)
+    task = control.retry(
+        call.store,
+        call.path["id"],
+        from_start=body.from_start,
+        now=body.now,
+        latest_code=body.code == "latest",
+    )
     return Answer(codec.record(task))
 
 
@@ -289,10 +299,10 @@ def cancel_many(call: Call) -> Answer:
 
 def retry_many(call: Call) -> Answer:
     """Run again the tasks that match and failed or were cancelled."""
-    from_start = call.body.from_start
+    from_start, latest = call.body.from_start, call.body.code == "latest"
     return _bulk(
         call,
-        lambda id: control.retry(call.store, id, from_start=from_start),
+        lambda id: control.retry(call.store, id, from_start=from_start, latest_code=latest),
         ("failed", "cancelled"),
     )
 

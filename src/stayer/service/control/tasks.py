@@ -187,22 +187,30 @@ def cancel(store: WorkerStore, id: str, grace: float | None = None) -> Task:
     return _apply(store, id, unless_wanted)
 
 
-def retry(store: WorkerStore, id: str, *, from_start: bool = False, now: bool = False) -> Task:
+def retry(
+    store: WorkerStore,
+    id: str,
+    *,
+    from_start: bool = False,
+    now: bool = False,
+    latest_code: bool = False,
+) -> Task:
     """Run a finished task again, with its counters at zero, once what it runs after has ended: in
     whatever way, for that is what somebody asks for who retries this one alone.
 
     It goes on from its last checkpoint, with the results of its finished steps; `from_start`: from
     nothing. One that was cancelled before its eta keeps that; `now`: it does not wait for it.
+    `latest_code`: what its code means is found out anew, instead of what it was pinned to.
     """
 
     def when_possible(task: Task) -> Happening:
         early = not now and task.eta is not None and is_early(task, store.now())
         if not task.upstreams:
-            return Retry(from_start=from_start, keeps_eta=early)
+            return Retry(from_start=from_start, keeps_eta=early, unpins=latest_code)
         [of] = store.upstreams([task.id])
         upstreams = store.get((*of.after, *of.behind))
         waits = tuple(each.id for each in upstreams if each and each.state not in FINISHED)
-        return Retry(waits, from_start, early)
+        return Retry(waits, from_start, early, latest_code)
 
     return _apply(store, id, when_possible)
 

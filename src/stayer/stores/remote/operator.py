@@ -22,10 +22,18 @@ class RemoteOperator:
     def cancel(self, id: str, grace: float | None = None) -> Task:
         return self._verb(id, "cancel", {"grace": grace})
 
-    def retry(self, id: str, *, from_start: bool = False, now: bool = False) -> Task:
+    def retry(
+        self,
+        id: str,
+        *,
+        from_start: bool = False,
+        now: bool = False,
+        latest_code: bool = False,
+    ) -> Task:
         # Only if it is wanted: an older server does not know of it.
         at_once: dict[str, JSON] = {"now": True} if now else {}
-        return self._verb(id, "retry", {"from_start": from_start, **at_once})
+        code = {"code": "latest"} if latest_code else {}
+        return self._verb(id, "retry", {"from_start": from_start, **at_once, **code})
 
     def hold(self, id: str) -> Task:
         return self._verb(id, "hold")

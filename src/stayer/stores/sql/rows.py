@@ -427,7 +427,7 @@ def cells(change_field: str, value: Any) -> Cell:
     match change_field:
         case "result":
             return codec.pack(value, "result", codec.RESULT_LIMIT)
-        case "error" | "orders" | "policy" | "notify":
+        case "error" | "orders" | "policy" | "notify" | "pinned":
             return json_cell(value)
         case _:
             return value
