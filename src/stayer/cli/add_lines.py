@@ -56,7 +56,7 @@ def add_lines(
 ) -> int:
     """Submit what the lines say, and print the ids in their order; return the exit code."""
     unfit = [
-        option_name(SUBMISSION[name])
+        option_name(SUBMISSION[name]) if name in SUBMISSION else f"--{name.rstrip('_')}"
         for name, value in options.items()
         if name not in _FOR_MANY and is_given(value)
     ]

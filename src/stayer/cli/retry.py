@@ -14,18 +14,29 @@ from stayer.service.operator import operator_of
 @command()
 @from_start_option
 @click.option("--now", is_flag=True, help="Also if it was cancelled before its eta.")
+@click.option(
+    "--code",
+    type=click.Choice(("pinned", "latest")),
+    default="pinned",
+    help="Run the code that it ran before (the default), or resolve anew what it asks for.",
+)
 @acts_on_tasks
-def retry(given: Given, selection: Selection, manner: Manner, from_start: bool, now: bool) -> int:
+def retry(
+    given: Given, selection: Selection, manner: Manner, from_start: bool, now: bool, code: str
+) -> int:
     """Run finished tasks again.
 
     Name tasks, or give a filter: then it retries all failed and cancelled tasks that match, unless
     --state says otherwise. Counters start at zero. Each task goes on from its last checkpoint, and
     keeps the results of the steps that it finished; with --from-start both are deleted. A task that
-    was cancelled before its eta waits for that again, unless --now is given.
+    was cancelled before its eta waits for that again, unless --now is given. It runs the same code
+    as before, unless --code latest is given.
     """
     verb = TaskVerb(
         name="retry",
-        act=lambda store, id: operator_of(store).retry(id, from_start=from_start, now=now),
+        act=lambda store, id: operator_of(store).retry(
+            id, from_start=from_start, now=now, latest_code=code == "latest"
+        ),
         describe=lambda task: f"{task.state} held" if task.held else task.state,
         states=("failed", "cancelled"),
     )

@@ -8,6 +8,8 @@ from typing import Any, get_args
 
 import rich_click as click
 
+from stayer.cli.code_options import NAMES as CODE_OPTIONS
+from stayer.cli.code_options import asked_code, code_options
 from stayer.cli.command import Decorated, Given
 from stayer.cli.output import note, stdin
 from stayer.cli.param_types import DURATION, ETA, MEMORY, complete_queue, complete_task
@@ -77,6 +79,8 @@ def submission_options(*, leave_out: Sequence[str] = ()) -> Callable[[Decorated]
     """
 
     def decorate(function: Decorated) -> Decorated:
+        if "code" not in leave_out:
+            function = code_options(function)
         for name in reversed(_OPTIONS):
             if name not in leave_out:
                 function = _OPTIONS[name](function)
@@ -136,14 +140,19 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
         text = options[option]
         return None if text is None else units.moment(text, given.store(make=True).now())
 
+    code, words = asked_code(words, options)
+    options = {name: value for name, value in options.items() if name not in CODE_OPTIONS}
     fields = {name: value for name, value in options.items() if is_given(value)}
+    # A command from a repository runs where that is checked out.
+    cwd_is_here = bool(words) and (code is None or code.git is None)
     fields.setdefault("queue", config.queue)
     fields.setdefault("owner", config.owner)
     fields.setdefault("retries", config.retries)
     fields |= {
         "parameters": _parameters(options.get("parameters")),
         "command": words or None,
-        "cwd": working_directory(options["cwd"]) if words or options["cwd"] else None,
+        "cwd": working_directory(options["cwd"]) if cwd_is_here or options["cwd"] else None,
+        "code": code,
         "env": _environment(options["env"]),
         **{name: moment(name) for name in options if SUBMISSION[name].kind == "moment"},
         "after": [_resolve(given, id) for id in options.get("after", ())],
