@@ -466,7 +466,10 @@ def cells(change_field: str, value: Any) -> Cell:
             return codec.pack(value, "result", codec.RESULT_LIMIT)
         case "parameters":
             return codec.pack(value, "parameters", codec.PARAMETERS_LIMIT)
-        case "error" | "orders" | "policy" | "notify" | "command" | "env" | "tags":
+        case (
+            "error" | "orders" | "policy" | "notify" | "command" | "env" | "tags" | "code"
+            | "pinned"
+        ):  # fmt: skip
             return json_cell(value)
         case _:
             return value
