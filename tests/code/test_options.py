@@ -84,6 +84,35 @@ def test_an_option_for_one_task_is_not_for_lines(stayer: Here) -> None:
     stayer("add", "--with", "numpy", "--jsonl", "-").refuses("--with", "for one task")
 
 
+def test_a_task_that_is_there_gets_other_code(stayer: Here, store: Store, folder: Path) -> None:
+    (folder / "train.py").write_text(HEADER)
+    id = stayer("add", "--git", "https://example.org/a@v1", "--", "python", "x.py").out.strip()
+
+    stayer("edit", id, "--with", "numpy", "--python", "3.12").works()
+    assert stayer("show", "--json", id).json["code"] == {
+        "requirements": ["numpy"], "python": "3.12", "git": None
+    }  # fmt: skip
+    assert '"numpy"' in stayer("show", id).works().out
+    clone = stayer("clone", id, "--", "train.py").works().out.strip()
+    [task] = store.get([clone])
+    assert task is not None
+    assert task.command == ("python", "train.py")
+    assert task.code is not None
+    assert task.code.requirements == ("numpy>=2", "rich")
+
+    stayer("cancel", "-y", id, clone).works()
+    stayer("retry", id, "--clear", "code", "--priority", "3").works()
+    stayer("retry", clone, "--code", "latest", "--with", "rich").works()
+    [plain, latest] = store.get([id, clone])
+    assert plain is not None
+    assert latest is not None
+    assert (plain.code, plain.priority) == (None, 3)
+    assert latest.code is not None
+    assert latest.code.requirements == ("rich",)
+    assert latest.pinned is not None
+    assert latest.pinned.anew
+
+
 def test_what_it_means_can_be_found_out_at_submission(
     stayer: Here, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,9 +182,11 @@ def _before(store: Store, task: Task) -> Iterator[Task]:
 
 
 def _pin_once(store: Store, task: Task, pin: Pin) -> Pin | None:
-    """Pin the task unless it is, and return its pin; None if it has ended unpinned."""
+    """Pin the task unless it is, and return its pin; None if it has ended unpinned, or is to run
+    other code by now.
+    """
     current: Task | None = task
-    while current is not None:
+    while current is not None and current.code == task.code:
         if current.pinned is not None and not current.pinned.anew:
             return Pin(current.pinned, current.lock)
         if current.state in FINISHED:
