@@ -11,6 +11,7 @@ import pytest
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import Clock
+from tests.servers import mariadb as mariadb_servers
 from tests.servers.cluster import clustered
 from tests.servers.finding import (
     oldest_postgres_binaries,
@@ -74,11 +75,18 @@ def oldest_postgres(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
         yield lambda: server.url(prefix="jobs_")
 
 
+@contextmanager
+def mariadb(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
+    with mariadb_servers.serving(*mariadb_servers.QUICK) as server:
+        yield server.url
+
+
 STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[FreshUrl]]] = {
     "sqlite": sqlite,
     "sqlite-plain": sqlite_prefixed,
     "postgres": postgres,
     "postgres-oldest": oldest_postgres,
+    "mariadb": mariadb,
     "redis": redis,
     "valkey": valkey,
     "redis-6.2": oldest_redis,

@@ -149,7 +149,7 @@ class TestAttempts:
 
     def test_are_none_where_none_was_made(self, store: Store) -> None:
         [task] = submit(store, new("a"))
-        holds(store, task, 700)
+        holds(store, task, 800)
         gap_of(store.events("a"))
         assert store.attempts("a") == []
 

