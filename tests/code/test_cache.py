@@ -149,11 +149,13 @@ def test_the_command_lists_and_removes_them(tmp_path: Path, stayer: Here) -> Non
 
     listed = stayer("code", "ls", "--code-dir", str(tmp_path)).works()
     rows = stayer("code", "ls", "--json", "--code-dir", str(tmp_path)).works().json
+    none = stayer("code", "prune", "--json", "--code-dir", str(tmp_path)).works().json
     pruned = stayer("code", "prune", "--older-than", "0s", "--code-dir", str(tmp_path)).works()
 
     assert "3 MB" in listed.lines[0]
     assert "in use" in listed.lines[1]
     assert [row["in_use"] for row in rows] == [False, True]
+    assert none == {"removed": [], "freed": 0}
     assert "removed 1 environment, 3 MB" in pruned.out
     assert [each.path for each in cache.kept(str(tmp_path / "envs"))] == [held.path]
     os.close(held.lock)

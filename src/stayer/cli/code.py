@@ -9,7 +9,8 @@ from pathlib import Path
 import rich_click as click
 
 from stayer.cli.command import Given, Group
-from stayer.cli.output import plural, print_json_array, print_line
+from stayer.cli.common_options import json_option
+from stayer.cli.output import note, plural, print_json_array, print_line, print_outcome
 from stayer.cli.param_types import DURATION, SIZE
 from stayer.config import Config
 from stayer.core.units import format_duration, format_size, rfc3339
@@ -42,7 +43,8 @@ _code_dir = click.option("--code-dir", metavar="DIR", help="The folder that it i
 @click.pass_obj
 def list_environments(given: Given, code_dir: str | None, as_json: bool) -> None:
     """List the environments that are kept, the one used longest ago first."""
-    found = cache.kept(os.path.join(_folder(given.config(), code_dir), "envs"))
+    folder = _folder(given.config(), code_dir)
+    found = cache.kept(os.path.join(folder, "envs"))
     if as_json:
         print_json_array(
             {
@@ -57,6 +59,8 @@ def list_environments(given: Given, code_dir: str | None, as_json: bool) -> None
             for each in found
         )
         return
+    if not found:
+        note(f"no environments in {folder}: workers make them for tasks that ask for code")
     for each in found:
         key = os.path.basename(each.path)[:_KEY_LENGTH]
         ago = format_duration(max(0.0, time.time() - each.used))
@@ -82,8 +86,11 @@ def _requirements(kept: cache.Kept) -> list[str]:
     "--size", type=SIZE, metavar="SIZE",
     help="Then remove what was used longest ago, until this is left. Default: 20G.",
 )  # fmt: skip
+@json_option
 @click.pass_obj
-def prune(given: Given, code_dir: str | None, older_than: float | None, size: int | None) -> None:
+def prune(
+    given: Given, code_dir: str | None, older_than: float | None, size: int | None, as_json: bool
+) -> None:
     """Remove environments that were not used for long, or are too many; never one in use.
 
     Workers do the same whenever they have built one.
@@ -94,5 +101,9 @@ def prune(given: Given, code_dir: str | None, older_than: float | None, size: in
         CACHE_BYTES if size is None else size,
         CACHE_AGE_S if older_than is None else older_than,
     )
-    freed = format_size(sum(each.size for each in removed))
-    print_line(f"removed {plural(len(removed), 'environment')}, {freed}")
+    freed = sum(each.size for each in removed)
+    print_outcome(
+        f"removed {plural(len(removed), 'environment')}, {format_size(freed)}",
+        {"removed": [os.path.basename(each.path) for each in removed], "freed": freed},
+        as_json,
+    )

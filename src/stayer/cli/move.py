@@ -5,10 +5,12 @@ from __future__ import annotations
 import rich_click as click
 
 from stayer.cli.command import Given, command
+from stayer.cli.common_options import json_option
 from stayer.cli.confirm import confirm
-from stayer.cli.output import note, print_line
+from stayer.cli.output import note, print_json, print_line, print_outcome
 from stayer.cli.progress import Advance, progress
 from stayer.core.errors import BadInput
+from stayer.core.model import JSON
 from stayer.core.move.records import Stage
 from stayer.service import move as moving
 from stayer.service.move import Progress, address
@@ -76,8 +78,14 @@ def _counted(number: int, stage: Stage) -> str:
     help="Let the store of --from be used again, after a move that was given up.",
 )
 @click.option("--yes", is_flag=True, help="Don't ask before a store that was moved is reopened.")
+@json_option
 def move(
-    given: Given, source_url: str | None, target_url: str | None, reopen: bool, yes: bool
+    given: Given,
+    source_url: str | None,
+    target_url: str | None,
+    reopen: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Copy a whole store, with its history, to another kind of store.
 
@@ -91,24 +99,28 @@ def move(
         given.store_url = source_url
     source = given.store(moving=True)
     if reopen:
-        _reopen(source, target_url, yes)
+        _reopen(source, target_url, yes, as_json)
         return
     if target_url is None:
         raise BadInput("say where to: stayer move --to URL")
     target = open_store(target_url)
     try:
         target.setup()
-        _move(source, target)
+        _move(source, target, as_json)
     finally:
         target.close()
 
 
-def _move(source: Store, target: Store) -> None:
+def _move(source: Store, target: Store, as_json: bool) -> None:
     note(f"moving {address(source)} to {address(target)}")
     with progress(None) as advance:
         said = _Said(advance)
         moved = moving.move(source, target, said)
         said.finish()
+    if as_json:
+        numbers: dict[str, JSON] = {f"{stage}": count for stage, count in moved.counts.items()}
+        print_json({"from": address(source), "to": address(target), "moved": numbers})
+        return
     counts = [_counted(count, stage) for stage, count in moved.counts.items() if count]
     if counts:
         print_line(f"moved {', '.join(counts)}: counted and compared, nothing is missing")
@@ -118,7 +130,7 @@ def _move(source: Store, target: Store) -> None:
     print_line("  stayer doctor && stayer worker")
 
 
-def _reopen(source: Store, target_url: str | None, yes: bool) -> None:
+def _reopen(source: Store, target_url: str | None, yes: bool, as_json: bool) -> None:
     if target_url is not None:
         raise BadInput("--reopen is about the store of --from alone: leave out --to")
     seal = source.seal()
@@ -130,6 +142,8 @@ def _reopen(source: Store, target_url: str | None, yes: bool) -> None:
         if not confirm(question, yes):
             return
     seal = moving.reopen(source)
-    print_line(
-        f"{source.url} is in use again. What is in {seal.other} is a part of a move: empty it"
+    print_outcome(
+        f"{source.url} is in use again. What is in {seal.other} is a part of a move: empty it",
+        {"reopened": source.url, "part": seal.other},
+        as_json,
     )
