@@ -42,7 +42,7 @@ def test_the_ids_come_in_the_order_of_the_lines(stayer: Here, store: Store, fold
 
 def test_every_field_reaches_the_task(stayer: Here, store: Store) -> None:
     line = {
-        "id": "t", "queue": "enc", "command": ["ls", "-l"], "cwd": "/x/../y", "env": {"A": "b"},
+        "id": "t", "queue": "enc", "command": ["ls", "-l"], "cwd": "/y", "env": {"A": "b"},
         "parameters": {"base64": "AA=="}, "priority": 5, "owner": "bob", "tags": ["x"],
         "held": True, "retries": 3, "delay": "10m",
     }  # fmt: skip
@@ -56,7 +56,17 @@ def test_every_field_reaches_the_task(stayer: Here, store: Store) -> None:
     assert (task.policy.retries, task.state) == (3, "scheduled")
 
 
-def test_options_hold_for_lines_that_do_not_say(stayer: Here, store: Store, folder: Path) -> None:
+def test_commands_run_where_they_were_submitted_or_where_it_is_said(
+    stayer: Here, store: Store, folder: Path
+) -> None:
+    given = {"id": "said", "command": ["ls"], "cwd": "/x/../y"}
+
+    stayer("add", "--jsonl", "-", input=lines(given, {"id": "unsaid", "command": ["ls"]})).works()
+
+    assert [control.get(store, id).cwd for id in ("said", "unsaid")] == ["/y", str(folder)]
+
+
+def test_options_hold_for_lines_that_do_not_say(stayer: Here, store: Store) -> None:
     said = {"id": "said", "queue": "own", "owner": "own", "retries": 0}
 
     stayer(
@@ -67,7 +77,6 @@ def test_options_hold_for_lines_that_do_not_say(stayer: Here, store: Store, fold
     own, other = (control.get(store, id) for id in ("said", "unsaid"))
     assert (own.queue, own.owner, own.policy.retries) == ("own", "own", 0)
     assert (other.queue, other.owner, other.policy.retries) == ("q", "o", 2)
-    assert other.cwd == str(folder)
 
 
 def test_blank_lines_a_bom_and_a_missing_end_are_no_matter(stayer: Here, store: Store) -> None:

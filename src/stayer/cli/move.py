@@ -10,7 +10,6 @@ from stayer.cli.confirm import confirm
 from stayer.cli.output import note, print_json, print_line, print_outcome
 from stayer.cli.progress import Advance, progress
 from stayer.core.errors import BadInput
-from stayer.core.model import JSON
 from stayer.core.move.records import Stage
 from stayer.service import move as moving
 from stayer.service.move import Progress, address
@@ -118,8 +117,13 @@ def _move(source: Store, target: Store, as_json: bool) -> None:
         moved = moving.move(source, target, said)
         said.finish()
     if as_json:
-        numbers: dict[str, JSON] = {f"{stage}": count for stage, count in moved.counts.items()}
-        print_json({"from": address(source), "to": address(target), "moved": numbers})
+        print_json(
+            {
+                "from": address(source),
+                "to": address(target),
+                "moved": {str(stage): count for stage, count in moved.counts.items()},
+            }
+        )
         return
     counts = [_counted(count, stage) for stage, count in moved.counts.items() if count]
     if counts:
@@ -142,8 +146,5 @@ def _reopen(source: Store, target_url: str | None, yes: bool, as_json: bool) -> 
         if not confirm(question, yes):
             return
     seal = moving.reopen(source)
-    print_outcome(
-        f"{source.url} is in use again. What is in {seal.other} is a part of a move: empty it",
-        {"reopened": source.url, "part": seal.other},
-        as_json,
-    )
+    text = f"{source.url} is in use again. What is in {seal.other} is a part of a move: empty it"
+    print_outcome(text, {"reopened": source.url, "other": seal.other}, as_json)
