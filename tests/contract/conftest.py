@@ -111,6 +111,12 @@ MANY_PROCESSES = ("test_races.py", "test_kill.py", "test_flow_crashes.py", "test
 """On a cluster each of these takes as long as all of a small module."""
 
 
+COSTLY: dict[object, tuple[str, ...]] = {
+    "mariadb": ("test_each_tick_comes_once_though_workers_die_all_the_time",)
+}
+"""Single tests that take as much of the processor as all of a module, by store."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to the long tests what costs most."""
@@ -119,6 +125,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if store == "cluster" and item.path.name in MANY_PROCESSES:
             item.add_marker(pytest.mark.long)
         if store == "postgres-oldest":
+            item.add_marker(pytest.mark.long)
+        if getattr(item, "originalname", "") in COSTLY.get(store, ()):
             item.add_marker(pytest.mark.long)
         if store in ALIKE and item.path.name not in ALSO_ALIKE:
             item.add_marker(pytest.mark.long)

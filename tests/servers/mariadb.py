@@ -81,7 +81,7 @@ class MariaDbServer:
                 [
                     mariadb_binary(), "--no-defaults", *user, f"--datadir={self._folder / 'data'}",
                     f"--socket={self.socket}", f"--pid-file={self._folder / 'pid'}",
-                    "--skip-networking",
+                    "--skip-networking", f"--tmpdir={self._folder}",
                     "--innodb-buffer-pool-size=64M", "--performance-schema=OFF", "--skip-log-bin",
                     *_FORM, *self._options, *options,
                 ],
