@@ -36,7 +36,7 @@ _STRUCTS = {
 _PYTHON: dict[Kind, str] = {
     "text": "text", "whole": "whole number", "number": "number", "flag": "`True` or `False`",
     "moment": "moment", "seconds": "duration", "bytes": "size", "words": "list",
-    "variables": "mapping",
+    "variables": "mapping", "struct": "`stayer.Code`",
 }  # fmt: skip
 
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from stayer.core.flows.model import FlowInfo
     from stayer.core.model import (
         Attempt,
+        Code,
         Event,
         Fault,
         Handles,
@@ -65,6 +66,7 @@ __all__ = [
     "BadInput",
     "BadResult",
     "Client",
+    "Code",
     "Context",
     "DeletedId",
     "DuplicateWarning",

@@ -15,19 +15,19 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, Unpack
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, Unpack
 
 from msgspec import UNSET, UnsetType
 
 from stayer import client as sync
 from stayer.client.flow import Plan
 from stayer.client.handle import TaskView
-from stayer.client.submit import Options
+from stayer.client.submit import Options, RetryOptions
 from stayer.client.values import Duration, Storable, seconds
 from stayer.core.errors import BadInput, Refused, StayerError, StoreUnreachable
 from stayer.core.flows.model import FlowInfo
 from stayer.core.flows.sweep import Run
-from stayer.core.model import JSON, State, Task, Value
+from stayer.core.model import JSON, Code, State, Task, Value
 
 __all__ = ["Client", "FlowHandle", "Listener", "Processor", "Queue", "TaskHandle"]
 
@@ -213,17 +213,19 @@ class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
         *,
         from_start: bool = False,
         now: bool = False,
+        code: Literal["pinned", "latest"] | Code | None = "pinned",
         parameters: Storable | UnsetType = UNSET,
         set_parameters: Mapping[str, JSON] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[RetryOptions],
     ) -> Self:
         """Run it again, now that it has ended: from its last checkpoint, or from the start. One
-        that was cancelled before its eta waits for that, unless it is to run `now`. The rest
+        that was cancelled before its eta waits for that, unless it is to run `now`. With the
+        `latest` code it runs what it asks for as that is now, not what it was pinned to. The rest
         changes what it does from now on, as in `edit`.
         """
         await asyncio.to_thread(
             lambda: self.sync.retry(
-                from_start=from_start, now=now, parameters=parameters,
+                from_start=from_start, now=now, code=code, parameters=parameters,
                 set_parameters=set_parameters, **options,
             )
         )  # fmt: skip

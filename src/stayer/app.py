@@ -219,6 +219,19 @@ class App:
         return function
 
 
+def app_of(function: Callable[..., Any], name: str) -> App:
+    """Make an app of one function, for a task that names where it is. One that an app has made a
+    task of keeps the hooks of that app.
+    """
+    if isinstance(function, TaskFunction):
+        app = copy.copy(function._app)
+        app._functions = {name: function}
+        return app
+    app = App()
+    app.task(name=name)(function)
+    return app
+
+
 class TaskFunction(Generic[P, R]):
     """A function that is called as before, or submitted to be run elsewhere."""
 

@@ -116,6 +116,7 @@ class Operator(Protocol):
         *,
         from_start: bool = False,
         now: bool = False,
+        latest_code: bool = False,
         edits: Edits | None = None,
     ) -> Task:
         """Run a finished task again, perhaps with changes."""

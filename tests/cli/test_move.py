@@ -45,6 +45,15 @@ def test_a_store_is_moved_and_the_next_command_is_named(
     assert "export STAYER_STORE" in again.out
 
 
+def test_what_was_moved_is_said_as_json(
+    stayer: Here, store: Store, url: str, tmp_path: Path
+) -> None:
+    submit(store, new("a"), new("b", "other"))
+    said = stayer("move", "--json", "--to", moved_to(tmp_path)).works(note="moving").json
+    assert (said["from"], said["to"]) == (url, moved_to(tmp_path))
+    assert (said["moved"]["tasks"], said["moved"]["queues"]) == (2, 2)
+
+
 def test_a_path_is_named_as_it_is_understood_everywhere(
     stayer: Here, store: Store, folder: Path
 ) -> None:

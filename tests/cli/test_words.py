@@ -41,7 +41,7 @@ def test_every_command_has_json() -> None:
 
 
 @pytest.mark.parametrize(
-    "group", ["cron", "flow", "token", "sweep", "queues", "workers", "notices"]
+    "group", ["cron", "flow", "token", "sweep", "queues", "workers", "notices", "code"]
 )
 def test_a_group_alone_lists(stayer: Here, store: Store, group: str) -> None:
     assert stayer(group, "--json").works().json == []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from msgspec import UnsetType
+from msgspec import Struct, UnsetType
 
 MANY = 200_000
 LONG = (
@@ -46,5 +46,8 @@ def _shapes(hint: Any, text: str) -> Iterator[Any]:
     elif origin is dict or hint is dict:
         yield {text: "1"}
         yield {"A": text}
+    elif isinstance(hint, type) and issubclass(hint, Struct):
+        for name, value in long_values(hint):
+            yield {name: value}
     elif hint not in (int, float, bool, NoneType, UnsetType, Any):
         raise AssertionError(f"say here what is too long for {hint}")

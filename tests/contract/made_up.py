@@ -28,18 +28,18 @@ _IN_TASK = """\
     labels: dict[str, str] | None = None
 """
 _ROWS = """\
-        "colour": Row("which colour it has", 51, "Its colour.", metavar="COLOUR"),
-        "season": Row("when it is planted", 52, "When to plant it."),
-        "petals": Row("how many it has", 53, "How many petals it has."),
-        "height": Row("how tall it is", 54, "How tall it is."),
-        "wild": Row("whether nobody planted it", 55, "Nobody planted it."),
-        "harvest": Row("when it is ripe", 56, "When it is ripe."),
-        "lasts": Row("how long it flowers", 57, "How long it flowers."),
-        "weight": Row("how heavy its seeds are", 58, "How heavy its seeds are."),
+        "colour": Row("which colour it has", 54, "Its colour.", metavar="COLOUR"),
+        "season": Row("when it is planted", 55, "When to plant it."),
+        "petals": Row("how many it has", 56, "How many petals it has."),
+        "height": Row("how tall it is", 57, "How tall it is."),
+        "wild": Row("whether nobody planted it", 58, "Nobody planted it."),
+        "harvest": Row("when it is ripe", 59, "When it is ripe."),
+        "lasts": Row("how long it flowers", 60, "How long it flowers."),
+        "weight": Row("how heavy its seeds are", 61, "How heavy its seeds are."),
         "shades": Row(
-            "of its leaves", 59, "A shade of its leaves.", ("--shade",), "SHADE", _SHORT_LIST
+            "of its leaves", 62, "A shade of its leaves.", ("--shade",), "SHADE", _SHORT_LIST
         ),
-        "labels": Row("on its pot", 60, most=Most(WORD, 10)),
+        "labels": Row("on its pot", 63, most=Most(WORD, 10)),
         "patience": Row("how long it waits for rain", None, "How long it waits for rain."),
 """
 EDITS = {

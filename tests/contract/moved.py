@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from stayer.core.insight.queue_stats import KEPT
-from stayer.core.lifecycle import Done, Fail, Interrupt, Start
-from stayer.core.model import Fault, Filter, LogPiece, Policy, Rate, Report, Value
+from stayer.core.lifecycle import Done, Fail, Interrupt, Pin, Start
+from stayer.core.model import Code, Fault, Filter, LogPiece, Pinned, Policy, Rate, Report, Value
 from stayer.core.schedules.model import Schedule
 from stayer.core.submit.checks import new_task
 from stayer.store import Store
@@ -61,6 +61,12 @@ def _values(store: Store) -> None:
         submit(store, new(f"value-{number}", "values", parameters=value, tags=("a", "ü")))
         task = take_one(store, "v", "values")
         apply(store, task, Done(value))
+    submit(
+        store, new("coded", "values", code=Code(("numpy>=2",), "3.12", "https://host/repo@main"))
+    )
+    task = take_one(store, "v", "values")
+    task = apply(store, task, Pin(Pinned("3.12", "ab12" * 16, "c0ffee"), "numpy==2.0\n"))
+    apply(store, task, Done())
     submit(store, new("same-1", "values"), new("same-2", "values"), new("same-0", "values"))
 
 

@@ -19,6 +19,7 @@ from stayer.core.lifecycle import (
     Hold,
     Interrupt,
     Note,
+    Pin,
     Release,
     Retry,
     Set,
@@ -34,6 +35,7 @@ from stayer.core.model import (
     Fault,
     Handles,
     NewTask,
+    Pinned,
     Policy,
     QueueSettings,
     Rate,
@@ -128,6 +130,7 @@ happenings: dict[type[Happening], st.SearchStrategy[Happening]] = {
     Cancel: st.builds(Cancel, grace=st.sampled_from([None, 3.0])),
     Ask: st.builds(Ask, verb=st.sampled_from(["pause", "resume", "signal"])),
     Note: st.just(Note("thawed", "stood still: long")),
+    Pin: st.just(Pin(Pinned("3.11", "ab12"), "numpy==2.0\n")),
     Set: st.builds(
         Set,
         priority=st.integers(-2, 3),

@@ -6,8 +6,8 @@ import pytest
 
 from stayer.client import Client
 from stayer.core.errors import Refused
-from stayer.core.lifecycle import Fail
-from stayer.core.model import Fault
+from stayer.core.lifecycle import Cancel, Fail
+from stayer.core.model import Code, Fault, Pinned
 from stayer.store import Store
 from tests.contract.builders import apply, get, new, register, started, submit
 from tests.http.serving import Site
@@ -89,3 +89,34 @@ def test_a_client_of_a_server_edits_clones_and_retries(
             clone.edit(priority=1)
         clone.retry(parameters=[1], priority=3)
         assert (clone.state, clone.parameters, clone.priority) == ("pending", [1], 3)
+
+
+def test_code_is_changed_and_found_out_anew(
+    site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAYER_TOKEN", site.tokens["operate"])
+    asked = {"name": "f", "queue": "q", "id": "t", "code": {"requirements": ["numpy"]}}
+    site("POST", "/v1/tasks", asked)
+    reply = site("POST", "/v1/tasks/t/edit", {"code": {"requirements": "scipy", "python": "3.12"}})
+    assert reply.json["code"] == {"requirements": ["scipy"], "python": "3.12", "git": None}
+    apply(store, get(store, "t"), Cancel())
+    changes = {"code": {"requirements": ["rich"]}}
+    site("POST", "/v1/tasks/t/retry", {"code": "latest", "changes": changes})
+    task = get(store, "t")
+    assert (task.code, task.pinned) == (Code(("rich",)), Pinned("", anew=True))
+
+    with Client(site.url) as client:
+        handle = client.get_task("t")
+        assert handle.clone().code == Code(("rich",))
+        assert handle.clone(code=Code("attrs")).code == Code(("attrs",))
+        assert handle.edit(code=Code("numpy")).code == Code(("numpy",))
+        assert get(store, "t").pinned is None
+        handle.cancel()
+        assert handle.retry().code == Code(("numpy",))
+        handle.cancel()
+        handle.retry(code="latest", priority=3)
+        assert (handle.priority, get(store, "t").pinned) == (3, Pinned("", anew=True))
+        handle.cancel()
+        assert handle.retry(code=Code(python="3.12")).code == Code(python="3.12")
+        handle.cancel()
+        assert handle.retry(code=None).code is None

@@ -6,7 +6,8 @@ import re
 
 from playwright.sync_api import Browser, expect
 
-from stayer.core.model import NewTask
+from stayer.core.lifecycle import Pin, decide
+from stayer.core.model import Code, NewTask, Pinned
 from tests.http.serving import Site
 from tests.ui.browsing import PHONE, Tabs, logged_in, picture
 from tests.ui.system import System
@@ -137,6 +138,20 @@ def test_queues_of_a_young_store_have_charts(tabs: Tabs, system: System) -> None
     card = page.locator(".queue", has_text="young")
     expect(card.locator(".queue-past .key", has_text="waiting")).to_have_text("waiting3")
     expect(card.locator(".queue-past :is(.dot, .line)").first).to_be_attached()
+
+
+def test_the_code_of_a_task_is_shown_with_what_it_was_pinned_to(tabs: Tabs, system: System) -> None:
+    store = system.fleet.store
+    code = Code(("numpy>=2",), "3.12", "https://host/acme@main")
+    [new] = store.submit([NewTask(id="coded", queue="nobody", command=("true",), code=code)])
+    store.commit([decide(new.task, Pin(Pinned("3.12", "ab12" * 16, "c0ffee"), "numpy==2.0"))])
+    page = tabs.open("task/coded")
+    expect(page.locator("dl.facts")).to_contain_text(
+        "https://host/acme@main, Python 3.12, numpy>=2"
+    )
+    expect(page.locator("dl.facts")).to_contain_text(
+        "Python 3.12, commit c0ffee, lock ab12ab12ab12"
+    )
 
 
 def test_a_dialog_darkens_all_of_the_window(tabs: Tabs, system: System) -> None:

@@ -65,6 +65,7 @@ VERBS = {
     "up": Verb(RUNNING, "Create the store if needed, and run a worker and a server here."),
     "drain": Verb(RUNNING, "Let workers finish what they run, and take no more tasks."),
     "serve": Verb(RUNNING, "Serve the HTTP API and the web page, and print a login link."),
+    "code": Verb(RUNNING, "List and remove what was installed for tasks on this machine."),
     "cron": Verb(STORE, "Submit tasks on a schedule."),
     "queues": Verb(STORE, "List queues; remove one, set its limits, hooks or what it keeps."),
     "stats": Verb(

@@ -34,6 +34,13 @@ _FOR_MANY = ("queue", "owner", "retries")
 """What options may say of all lines that don't."""
 
 
+def _option_of(name: str) -> str:
+    """What the option is called whose value the command is given by this name."""
+    if name == "set_parameters":
+        return "-p"
+    return option_name(SUBMISSION[name]) if name in SUBMISSION else f"--{name.rstrip('_')}"
+
+
 class _Line(NamedTuple):
     """A task, and where it stands."""
 
@@ -56,7 +63,7 @@ def add_lines(
 ) -> int:
     """Submit what the lines say, and print the ids in their order; return the exit code."""
     unfit = [
-        option_name(SUBMISSION[name]) if name in SUBMISSION else "-p"
+        _option_of(name)
         for name, value in options.items()
         if name not in _FOR_MANY and is_given(value)
     ]

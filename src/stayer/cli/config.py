@@ -46,7 +46,7 @@ def _values(found: configuration.Config) -> dict[str, Any]:
     return {
         **{name: getattr(found, name) for name in configuration.SETTINGS},
         "token": "***" if found.token else "",
-        **{f"worker.{name}": value for name, value in found.worker.items()},
+        **{f"worker.{name}": _redact_secret(name, value) for name, value in found.worker.items()},
         **{f"serve.{name}": value for name, value in found.serve.items()},
         **{f"retention.{name}": value for name, value in found.retention.items()},
         **{f"notices.{name}": _redact_secret(name, value) for name, value in found.notices.items()},
@@ -57,6 +57,8 @@ def _values(found: configuration.Config) -> dict[str, Any]:
 def _redact_secret(name: str, value: Any) -> Any:
     if name == "secret":
         return "***"
+    if name == "code_env":
+        return tuple(f"{variable.partition('=')[0]}=***" for variable in value)
     return tuple(value) if isinstance(value, list) else value
 
 

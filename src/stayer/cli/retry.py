@@ -17,6 +17,12 @@ from stayer.service.operator import operator_of
 @command(cls=CommandWithWords)
 @from_start_option
 @click.option("--now", is_flag=True, help="Also if it was cancelled before its eta.")
+@click.option(
+    "--code",
+    type=click.Choice(("pinned", "latest")),
+    default="pinned",
+    help="Run the code that it ran before (the default), or resolve anew what it asks for.",
+)
 @acts_on_tasks
 @edit_options(leave_out=("name", "tags"))
 def retry(
@@ -25,6 +31,7 @@ def retry(
     manner: Manner,
     from_start: bool,
     now: bool,
+    code: str,
     words: tuple[str, ...],
     cleared: tuple[str, ...],
     **options: Any,
@@ -34,7 +41,8 @@ def retry(
     Name tasks, or give a filter: then it retries all failed and cancelled tasks that match, unless
     --state says otherwise. Counters start at zero. Each task goes on from its last checkpoint, and
     keeps the results of the steps that it finished; with --from-start both are deleted. A task that
-    was cancelled before its eta waits for that again, unless --now is given.
+    was cancelled before its eta waits for that again, unless --now is given. It runs the same code
+    as before, unless --code latest is given.
 
     `stayer retry ID --memory-limit 32G` and `stayer retry ID -- python train.py --lr 0.05` change
     the task, and its history says so. To keep what it was, and its result, use `stayer clone`.
@@ -43,7 +51,7 @@ def retry(
     verb = TaskVerb(
         name="retry",
         act=lambda store, id: operator_of(store).retry(
-            id, from_start=from_start, now=now, edits=edits
+            id, from_start=from_start, now=now, latest_code=code == "latest", edits=edits
         ),
         describe=lambda task: f"{task.state} held" if task.held else task.state,
         states=("failed", "cancelled"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Collection
 from functools import partial
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from stayer.store import Store
     from stayer.worker.handlers import Handlers
     from stayer.worker.load_user_code import AppDescription
+    from stayer.worker.task_code import CodeRules
 
 T = TypeVar("T")
 logger = logging.getLogger("stayer.worker")
@@ -58,12 +60,13 @@ def run_worker(
     environment = dict(map(_pair, settings.pop("env", ())))
     users = task_users(plan.task_users, plan.behaviour["queues"])
     _start_log(plan.log)
-    handlers = configure(**settings, environment=environment, users=users)
     folder = (
         Path(plan.state_dir)
         if plan.state_dir
         else default_state_dir(threads=plan.threads is not None)
     )
+    code = _code_rules(settings, environment, folder if users.all() else None)
+    handlers = configure(**settings, environment=environment, users=users, code=code)
     state = StateDirectory(folder, plan.node or node_name())
     state.open(take_over=plan.take_over, shared=bool(users.all()))
     for user in users.all():
@@ -106,6 +109,29 @@ def run_worker(
     with deliver_meanwhile(store, given.config()):
         threads.run()
     return DRAINED if threads.is_drained else 0
+
+
+def _code_rules(
+    settings: dict[str, Any], environment: dict[str, str], shared: Path | None
+) -> CodeRules | None:
+    """Take out of the settings what they say of the code of tasks. `shared`: the state directory,
+    where what is installed for tasks of other users is kept.
+    """
+    from stayer.worker.task_code import code_rules, default_folder
+
+    folder = settings.pop("code_dir", None)
+    return code_rules(
+        allow=settings.pop("allow_code", ()),
+        folder=Path(folder) if folder else shared / "code" if shared else default_folder(),
+        variables=dict(map(_pair, settings.pop("code_env", ()))),
+        limits={
+            name: settings.pop(f"code_{name}")
+            for name in ("time_limit", "cache_size", "cache_age")
+            if f"code_{name}" in settings
+        },
+        path=environment.get("PATH") or os.environ.get("PATH") or os.defpath,
+        shared=shared is not None,
+    )
 
 
 def _refuse_server(url: str) -> None:

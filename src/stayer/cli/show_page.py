@@ -13,14 +13,16 @@ from stayer.cli.output import json_text, plural, safe
 from stayer.cli.tables import STYLES, cell, draw, grid, local_time
 from stayer.cli.task_tables import progress, run_time, unsaved
 from stayer.core.attempt_summary import describe_duration
+from stayer.core.code import lines_of
 from stayer.core.fault_text import fault_line
 from stayer.core.history.gaps import DROPPED
-from stayer.core.model import Attempt, Event, Fault, Policy, Task, Usage, Value
+from stayer.core.model import Attempt, Code, Event, Fault, Pinned, Policy, Task, Usage, Value
 from stayer.core.units import ago, format_duration, format_limit, format_size
 
 _MOST_LINES = 40
 """How much of a long value is shown."""
 _MOST_EVENTS = 30
+_MOST_REQUIREMENTS = 10
 _FIRST_ATTEMPTS, _LAST_ATTEMPTS = 5, 25
 """Which of very many attempts are shown."""
 _LAST_USAGE_S = 1.0
@@ -76,6 +78,8 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "command", None if task.command is None else _command_line(task.command)
     yield "cwd", task.cwd
     yield "env", " ".join(f"{name}={value}" for name, value in (task.env or {}).items())
+    yield "code", None if task.code is None else _describe_code(task.code)
+    yield "pinned", None if task.pinned is None else _describe_pinned(task.pinned)
     yield "priority", str(task.priority) if task.priority else None
     yield "owner", task.owner
     yield "key", task.key
@@ -100,6 +104,26 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "start before", _when(task.start_before, now)
     yield "started", _when(task.started_at, now)
     yield "finished", _when(task.finished_at, now)
+
+
+def _describe_code(code: Code) -> str:
+    """Say what was asked for, as the options say it."""
+    lines = lines_of(code.requirements)
+    shown = [line.partition(" --hash=")[0] for line in lines[:_MOST_REQUIREMENTS]]
+    more = [f"and {len(lines) - len(shown)} more"] if len(lines) > len(shown) else []
+    words = [code.git, code.python and f"Python {code.python}", ", ".join(shown), *more]
+    return " · ".join(word for word in words if word)
+
+
+def _describe_pinned(pinned: Pinned) -> str:
+    if pinned.anew:
+        return "to be resolved anew"
+    words = [
+        f"Python {pinned.python}",
+        pinned.commit and f"commit {pinned.commit}",
+        pinned.lock and f"lock {pinned.lock[:12]}",
+    ]
+    return " · ".join(word for word in words if word)
 
 
 def _describe_run_time(task: Task, heard_at: float) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import msgspec
 import rich_click as click
 
+from stayer.cli.code_options import asked_code, code_options
 from stayer.cli.command import Decorated, Given
 from stayer.cli.output import note, stdin
 from stayer.cli.param_types import DURATION, ETA, MEMORY, complete_queue, complete_task
@@ -116,6 +117,8 @@ def submission_options(
     """
 
     def decorate(function: Decorated) -> Decorated:
+        if "code" not in leave_out:
+            function = code_options(WHAT)(function)
         for name in reversed(_OPTIONS):
             if name not in leave_out:
                 function = _option(SUBMISSION[name], without_defaults)(function)
@@ -172,7 +175,9 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
     fields.setdefault("queue", config.queue)
     fields.setdefault("owner", config.owner)
     fields.setdefault("retries", config.retries)
-    if words and "cwd" not in fields and not is_remote(given):
+    # A command from a repository runs where that is checked out.
+    is_from_git = "code" in fields and fields["code"].git is not None
+    if words and "cwd" not in fields and not is_from_git and not is_remote(given):
         fields["cwd"] = working_directory(None)
     return fields
 
@@ -185,6 +190,9 @@ def said_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
     fields = {
         name: value for name, value in options.items() if name in SUBMISSION and is_given(value)
     }
+    code, words = asked_code(words, options)
+    if code is not None:
+        fields["code"] = code
     if words:
         fields["command"] = words
     for name, value in fields.items():

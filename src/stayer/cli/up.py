@@ -11,7 +11,7 @@ import rich_click as click
 from stayer.cli.command import Given, command
 from stayer.cli.output import plural, print_line
 from stayer.cli.run_worker import run_worker
-from stayer.cli.worker_options import WorkerPlan, plan_worker, worker_options
+from stayer.cli.worker_options import HANDLERS, WorkerPlan, plan_worker, worker_options
 
 
 @command()
@@ -23,15 +23,17 @@ from stayer.cli.worker_options import WorkerPlan, plan_worker, worker_options
 def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
     """Create the store if needed, and run a worker and a server here.
 
-    Like `stayer worker --allow-commands`, with a slot for each processor: whoever may submit has a
-    shell here. Say what else to run, and it runs only that. The server is that of `stayer serve`.
-    For one machine, and for a first try.
+    Like `stayer worker --allow-commands --allow-code '*'`, with a slot for each processor: whoever
+    may submit has a shell here. (Without uv it installs no code.) Say what else to run, and it runs
+    only that. The server is that of `stayer serve`. For one machine, and for a first try.
     """
 
     def plan() -> WorkerPlan:
         found = plan_worker(given.config(), options, slots=len(os.sched_getaffinity(0)))
-        if not any(name for name in found.handlers if name not in ("env", "allow_env")):
+        if not any(name in found.handlers for name in HANDLERS):
             found.handlers["allow_commands"] = True
+            if code_can_be_installed():
+                found.handlers["allow_code"] = ("*",)
         return found
 
     with ExitStack() as beside:
@@ -44,6 +46,13 @@ def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
                 beside.enter_context(serve_meanwhile(given, port))
 
         return run_worker(given, plan, ready)
+
+
+def code_can_be_installed() -> bool:
+    """Whether uv is here."""
+    from stayer.task.prepare.programs import find_uv
+
+    return find_uv(os.environ.get("PATH") or os.defpath) is not None
 
 
 def _welcome(given: Given, plan: WorkerPlan) -> None:

@@ -17,14 +17,16 @@ from stayer.core.errors import BadConfig
 from stayer.core.submit.names import check_word
 
 HANDLER, LIMITS = "What to run", "Limits"
-_HANDLERS = ("exec", "run", "app", "allow_commands", "allow_command")
-_SURROUNDINGS = ("allow_env", "env")
+HANDLERS = ("exec", "run", "app", "allow_commands", "allow_command", "allow_code")
+CODE_LIMITS = ("code_time_limit", "code_cache_size", "code_cache_age")
+_SURROUNDINGS = ("allow_env", "env", "code_dir", "code_env", *CODE_LIMITS)
 _LIMITS = (
     "grace", "kill_interval", "time_limit", "silence_limit", "memory_limit", "fence", "isolate",
     "cgroup", "log_cap",
 )  # fmt: skip
 _FOR_PROCESSES = (
-    "exec", "run", "allow_commands", "allow_command", "allow_env", "slots", "kill_interval",
+    "exec", "run", "allow_commands", "allow_command", "allow_env", "allow_code", "slots",
+    "kill_interval",
     "silence_limit", "memory_limit", "fence", "isolate", "cgroup", "log_cap",
 )  # fmt: skip
 
@@ -103,6 +105,43 @@ _OPTIONS = (
         panel=HANDLER,
         help="Let tasks set variables whose name matches, such as 'CUDA_*'. Without it, none. May "
         "be repeated.",
+    ),
+    click.option(
+        "--allow-code",
+        multiple=True,
+        metavar="PATTERN",
+        panel=HANDLER,
+        help="Install code for tasks that ask for it: packages whose name matches ('numpy', "
+        "'acme-*'), repositories whose address does ('https://HOST/acme/*'), '*' for all. May be "
+        "repeated.",
+    ),
+    click.option("--code-dir", metavar="DIR", help="Where what was installed for tasks is kept."),
+    click.option(
+        "--code-env",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Set this for uv and git, and not for tasks: UV_DEFAULT_INDEX, credentials …",
+    ),
+    click.option(
+        "--code-time-limit",
+        type=DURATION,
+        metavar="DURATION",
+        panel=LIMITS,
+        help="How long it may take to install the code of a task (30m).",
+    ),
+    click.option(
+        "--code-cache-size",
+        type=SIZE,
+        metavar="SIZE",
+        panel=LIMITS,
+        help="How much is kept of what was installed for tasks (20G).",
+    ),
+    click.option(
+        "--code-cache-age",
+        type=DURATION,
+        metavar="DURATION",
+        panel=LIMITS,
+        help="How long it is kept after it was last used (30d).",
     ),
     click.option(
         "--task-user",
@@ -228,7 +267,7 @@ def plan_worker(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wor
     return WorkerPlan(
         threads=both.get("threads"),
         task_users=tuple(both.get("task_user", ())),
-        handlers={name: both[name] for name in (*_HANDLERS, *_SURROUNDINGS) if name in both},
+        handlers={name: both[name] for name in (*HANDLERS, *_SURROUNDINGS) if name in both},
         behaviour={
             "queues": _queues(both.get("queues") or (config.queue,)),
             "evenly": both.get("evenly", False),
@@ -258,9 +297,9 @@ def _settings_in_force(
     replace because threads and processes don't go together, what to say of that.
     """
     in_file, ignored_note = dict(config.worker), None
-    if any(name in options for name in _HANDLERS):
-        in_file = {name: value for name, value in in_file.items() if name not in _HANDLERS}
-    in_processes = [name for name in _HANDLERS if name in options and name != "app"]
+    if any(name in options for name in HANDLERS):
+        in_file = {name: value for name, value in in_file.items() if name not in HANDLERS}
+    in_processes = [name for name in HANDLERS if name in options and name != "app"]
     if in_processes and "threads" in in_file and "threads" not in options:
         threads, flag = in_file.pop("threads"), f"--{in_processes[0].replace('_', '-')}"
         ignored_note = (

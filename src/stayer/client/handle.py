@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Generic, Literal, NoReturn, Self, TypeVar, Unpack, overload
+from typing import Generic, Literal, NoReturn, Self, TypeVar, Unpack, cast, overload
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from stayer import config
-from stayer.client.submit import Options, build_edits
+from stayer.client.submit import Options, RetryOptions, build_edits
 from stayer.client.values import Duration, Storable, seconds
 from stayer.core.errors import TaskCancelled, TaskFailed, WaitTimeout
 from stayer.core.model import (
     FINISHED,
     JSON,
     Attempt,
+    Code,
     Ending,
     Event,
     Fault,
     Order,
+    Pinned,
     Policy,
     Progress,
     State,
@@ -101,6 +103,8 @@ class TaskView:
     unique = _Field[str | None]()
     unique_while = _Field[UniqueWhile]()
     unique_for = _Field[float]()
+    code = _Field[Code | None]()
+    pinned = _Field[Pinned | None]()
     notify = _Field[tuple[str, ...]]()
     fingerprint = _Field[str | None]()
     paused = _Field[bool]()
@@ -221,17 +225,22 @@ class TaskHandle(TaskView, Generic[R_co]):
         *,
         from_start: bool = False,
         now: bool = False,
+        code: Literal["pinned", "latest"] | Code | None = "pinned",
         parameters: Storable | UnsetType = UNSET,
         set_parameters: Mapping[str, JSON] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[RetryOptions],
     ) -> Self:
         """Run it again, now that it has ended: from its last checkpoint, or from the start. One
-        that was cancelled before its eta waits for that, unless it is to run `now`. The rest
+        that was cancelled before its eta waits for that, unless it is to run `now`. With the
+        `latest` code it runs what it asks for as that is now, not what it was pinned to. The rest
         changes what it does from now on, as in `edit`.
         """
-        edits = build_edits(parameters, set_parameters, options)
+        changes = cast(Options, dict(options))
+        if not isinstance(code, str):
+            changes["code"] = code
+        edits = build_edits(parameters, set_parameters, changes)
         self._record = operator_of(self._store).retry(
-            self.id, from_start=from_start, now=now, edits=edits
+            self.id, from_start=from_start, now=now, latest_code=code == "latest", edits=edits
         )
         return self
 

@@ -22,7 +22,7 @@ from stayer.core.errors import (
     StoreError,
 )
 from stayer.core.fields import SUBMISSION, Kind
-from stayer.core.model import JSON, NewTask, Submitted, UniqueWhile, Value, WhenFailed
+from stayer.core.model import JSON, Code, NewTask, Submitted, UniqueWhile, Value, WhenFailed
 from stayer.core.submit import checks
 from stayer.core.submit.edits import Edits
 from stayer.service import tracing
@@ -74,9 +74,7 @@ class _Kind(_Common, total=False):
     cwd: str | None
 
 
-class Life(_Common, total=False):
-    """What a submission may say of any task."""
-
+class _Life(_Common, total=False):
     owner: str | None
     expire: Duration | None
     start_before: Moment | None
@@ -102,16 +100,28 @@ class Life(_Common, total=False):
     unique_for: Duration | None
 
 
+class Life(_Life, total=False):
+    """What a submission may say of any task."""
+
+    code: Code | None
+
+
 class TaskOptions(Life, _Kind, total=False):
     """The same, and what it is to run."""
 
 
-class Options(TaskOptions, total=False):
-    """The same, and when."""
-
+class _When(TypedDict, total=False):
     eta: Moment | None
     delay: Duration | None
     cloned_from: str | None
+
+
+class Options(TaskOptions, _When, total=False):
+    """The same, and when."""
+
+
+class RetryOptions(_Life, _Kind, _When, total=False):
+    """What a retry may change, besides its code, of which it says more."""
 
 
 _UNITS: dict[Kind, Callable[[Any], float]] = {

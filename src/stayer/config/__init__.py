@@ -173,6 +173,12 @@ WORKER: dict[str, Callable[[object], object]] = {
     "allow_commands": parse_flag,
     "allow_command": parse_texts,
     "allow_env": parse_texts,
+    "allow_code": parse_texts,
+    "code_dir": parse_text,
+    "code_env": parse_variables,
+    "code_time_limit": parse_duration,
+    "code_cache_size": parse_size,
+    "code_cache_age": parse_duration,
     "task_user": parse_variables,
     "env": parse_variables,
     "log": parse_text,
@@ -202,7 +208,16 @@ USUAL_RETENTION: dict[Kept, float] = {
 long as their tasks."""
 _TABLES = {"worker": WORKER, "serve": SERVE, "retention": RETENTION}
 _LISTS = ("cron", "queues", "notices", "hooks")
-_PATHS = ("state_dir", "run", "log", "access_file", "audit_log", "certificate", "private_key")
+_PATHS = (
+    "state_dir",
+    "code_dir",
+    "run",
+    "log",
+    "access_file",
+    "audit_log",
+    "certificate",
+    "private_key",
+)
 """Relative to the folder of the file."""
 
 

@@ -55,7 +55,7 @@ _INFLATED_LIMIT = 64_000_000
 TIMES = frozenset((*field_names("moment"), "at", "oldest", "next", "last", "next_start"))
 """What is shown as a time, by the names of fields: those of a task, then those of other records."""
 _STRUCTS = frozenset(field_names("structs"))
-_LISTS = frozenset((*field_names("words"), "queues", "names", "programs"))
+_LISTS = frozenset((*field_names("words"), "queues", "names", "programs", "requirements"))
 _SURE = frozenset((str, int, bool))
 """What JSON says as it is, or not at all."""
 _AS_THEY_ARE = frozenset((str, int, float, bool, dict, list))

@@ -157,6 +157,13 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             metavar="NAME[=VALUE]",
             most=Most(TEXT, 1000),
         ),
+        "code": Row(
+            "what is [installed for it](../how-to/run-code-from-git-and-pypi.md) before it runs: "
+            "`requirements` (a list, or the text of a requirements file or lock), `python` (a "
+            "version or a range), `git` (`URL@REF#FOLDER`)",
+            51,
+            most=Most(TEXT, 2000),
+        ),
         "tags": Row(
             "words to find it by",
             21,
@@ -343,6 +350,12 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             "[failed in the same way](../how-to/see-what-failed.md)",
             49,
         ),
+        "pinned": Row(
+            "what its `code` has become at its first attempt, the same for all attempts: `python`, "
+            "the sha256 of the `lock`, the git `commit`",
+            52,
+        ),
+        "lock": Row("the text of that lock", 53, shown=False),
         "policy.losses": Row("how often in a row its worker may die under it", shown=False),
     },
     "worker": {

@@ -17,7 +17,7 @@ from math import inf
 from typing import Any, Literal, TypeAlias, TypedDict, assert_never
 
 from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from stayer.core import effects, errors, retries
 from stayer.core.errors import Refused
@@ -31,6 +31,7 @@ from stayer.core.model import (
     Ending,
     Fault,
     Order,
+    Pinned,
     Policy,
     State,
     Task,
@@ -47,7 +48,7 @@ NOT_TO_THREADS: tuple[Verb, ...] = ("pause", "resume", "signal", "set")
 LATE = 0.1
 """What is told within so many seconds is told at once."""
 
-FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent"]
+FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent", "environment"]
 
 
 class Ready(Struct, frozen=True):
@@ -115,6 +116,9 @@ class Snooze(Struct, frozen=True):
     delay: float
     note: str | None = None
     """Why, if it was not the task that asked. Then it says nothing about losses before it."""
+    ending: Literal["snoozed", "environment"] = "snoozed"
+    """`environment`: its code could not be prepared, and later it may."""
+    error: Fault | None = None
 
 
 class Stop(Struct, frozen=True):
@@ -143,6 +147,13 @@ class Note(Struct, frozen=True):
 
     event: str
     note: str
+
+
+class Pin(Struct, frozen=True):
+    """What its code means was found out, and is to stay so for all attempts."""
+
+    pinned: Pinned
+    lock: str | None = None
 
 
 class Set(Struct, frozen=True):
@@ -176,6 +187,8 @@ class Retry(Struct, frozen=True):
     """It is due when it was before; else at once. See `is_early`."""
     edit: Edit | None = None
     """What is changed on this occasion."""
+    unpins: bool = False
+    """Its code is to be resolved anew."""
 
 
 class WaitAgain(Struct, frozen=True):
@@ -210,6 +223,7 @@ Happening: TypeAlias = (
     | Cancel
     | Ask
     | Note
+    | Pin
     | Set
     | Edit
     | Retry
@@ -235,6 +249,7 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     **{(state, Cancel): (state,) for state in RUNNING},
     **{(state, Ask): (state,) for state in RUNNING},
     **{(state, Note): (state,) for state in RUNNING},
+    **{(state, Pin): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Set): (state,) for state in (*QUEUED, *RUNNING)},
     ("waiting", Edit): ("waiting",),
     **{(state, Edit): ("pending", "scheduled") for state in ("pending", "scheduled")},
@@ -304,13 +319,8 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _hand_back(task, "interrupted", note, {"losses": 0} if began else {})
         case WorkerLost(note=note):
             return _lose(task, note)
-        case Snooze(delay=delay, note=note):
-            if task.cancel_wanted:
-                return _finish_cancelled(task)
-            sets: _Sets = {"orders": ()}
-            if note is None:
-                sets["losses"] = 0
-            return _change(task, "scheduled", sets, ending="snoozed", delay=delay, note=note)
+        case Snooze():
+            return _snooze(task, happening)
         case Stop():
             return _finish_cancelled(task)
         case Expire():
@@ -323,6 +333,10 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _ask(task, verb, arguments)
         case Note(event=event, note=note):
             return _change(task, task.state, word=event, note=note)
+        case Pin(pinned=pinned, lock=lock):
+            said = ", ".join(f"{name} {value}" for name, value in asdict(pinned).items() if value)
+            pin: _Sets = {"pinned": pinned, "lock": lock}
+            return _change(task, task.state, pin, word="pinned", note=said, order=True)
         case Set():
             return _set(task, happening)
         case Edit():
@@ -356,6 +370,8 @@ class _Sets(TypedDict, total=False):
     notify: tuple[str, ...]
     fingerprint: str
     returned_from: str
+    pinned: Pinned | None
+    lock: str | None
 
 
 _NOTHING: _Sets = {}
@@ -393,7 +409,7 @@ def _change(
         effect=effects.effect(
             task.state,
             to,
-            sets if edit is None else {**sets, **edit.sets},
+            sets if edit is None else {**_unpinning(edit), **sets, **edit.sets},
             word=word,
             note=note,
             ending=ending,
@@ -404,6 +420,11 @@ def _change(
             from_start=from_start,
         ),
     )
+
+
+def _unpinning(edit: Edit) -> _Sets:
+    """Return what becomes of the pin of a task whose code is edited: it was that of other code."""
+    return {"pinned": None, "lock": None} if "code" in edit.sets else _NOTHING
 
 
 def _complete(task: Task, result: Value) -> Change:
@@ -466,6 +487,19 @@ def _fail(task: Task, fail: Fail) -> Change:
             return _change(task, "scheduled", sets, ending=fail.ending, delay=wait)
         return _change(task, "pending", sets, ending=fail.ending, delay=None)
     return _finish_failed(task, fail.ending, fail.error, {"failures": failures})
+
+
+def _snooze(task: Task, snooze: Snooze) -> Change:
+    if task.cancel_wanted:
+        return _finish_cancelled(task)
+    sets: _Sets = {"orders": ()}
+    if snooze.note is None:
+        sets["losses"] = 0
+    if snooze.error is not None:
+        sets["error"] = snooze.error
+    return _change(
+        task, "scheduled", sets, ending=snooze.ending, delay=snooze.delay, note=snooze.note
+    )
 
 
 def _hand_back(task: Task, ending: Ending, note: str | None, sets: _Sets) -> Change:
@@ -542,10 +576,14 @@ def _retry(task: Task, retry: Retry) -> Change:
     edit = retry.edit
     is_early = retry.keeps_eta if edit is None or "eta" not in edit.sets else edit.is_early
     ready: State = "scheduled" if is_early else "pending"
+    sets: _Sets = {"error": None, "failures": 0, "interruptions": 0, "losses": 0}
+    code = task.code if edit is None else edit.sets.get("code", task.code)
+    if retry.unpins and code is not None:
+        sets |= {"pinned": Pinned("", anew=True), "lock": None}
     return _change(
         task,
         "waiting" if retry.waits else ready,
-        {"error": None, "failures": 0, "interruptions": 0, "losses": 0},
+        sets,
         waits=retry.waits or UNSET,
         result=None,
         delay=UNSET if is_early else None,
@@ -598,7 +636,7 @@ def _refusal(task: Task, happening: Happening) -> str:
     match happening:
         case Retry():
             return f"{text}: only a finished task can be retried"
-        case Cancel() | Hold() | Release() | Set() if task.state in FINISHED:
+        case Cancel() | Hold() | Release() | Set() | Pin() if task.state in FINISHED:
             return f"{text}: it has ended, there is nothing to {what}"
         case Edit() if task.state in RUNNING:
             return (

@@ -44,6 +44,7 @@ Ending = Literal[
     "expired",
     "cancelled",
     "snoozed",
+    "environment",
 ]
 UniqueWhile = Literal["waiting", "alive"]
 """How long a task keeps its unique word to itself: until it is taken, or until it has ended."""
@@ -155,6 +156,30 @@ class Policy(Struct, frozen=True, omit_defaults=True):
     """The map of its flow of which one task, that of the same place, is its input."""
 
 
+class Code(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a task needs to be installed before it runs; `core.code` has the rules.
+
+    `requirements` are lines as pip reads them, or the text of a requirements file or of a lock;
+    `python` is a version (`3.12`) or a range (`>=3.11`); `git` is `URL[@REF][#FOLDER]`.
+    """
+
+    requirements: tuple[str, ...] | str = ()
+    python: str | None = None
+    git: str | None = None
+
+
+class Pinned(Struct, frozen=True, omit_defaults=True):
+    """What a task's code has become: the same for all its attempts, and for all tasks of a map."""
+
+    python: str
+    """Major and minor version."""
+    lock: str | None = None
+    """The sha256 of the lock; None: nothing is installed."""
+    commit: str | None = None
+    anew: bool = False
+    """Nothing of this counts: somebody wants it to be found out anew, at the next attempt."""
+
+
 class NewTask(Struct, frozen=True, kw_only=True):
     """What a submitter asks for. `delay` counts from the store's now, `eta` is a moment."""
 
@@ -164,6 +189,8 @@ class NewTask(Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] | None = None
     cwd: str | None = None
     env: dict[str, str] | None = None
+    code: Code | None = None
+    """What is to be installed for it; None: it runs with what its worker has."""
     parameters: Value = None
     priority: int = 0
     owner: str | None = None
@@ -263,6 +290,11 @@ class Task(Struct, frozen=True):
     `core.insight.fingerprint`.
     """
     cloned_from: str | None = None
+    code: Code | None = None
+    pinned: Pinned | None = None
+    """What its `code` has become, once and for all attempts."""
+    lock: str | None = None
+    """The text of the lock whose hash `pinned` has: exact versions, with the hashes of files."""
 
     @property
     def kind(self) -> str:

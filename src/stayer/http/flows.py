@@ -130,6 +130,8 @@ def retry(call: Call) -> Answer:
     id = call.path["id"]
     if call.body.changes:
         raise BadInput("changes: retry single tasks with them, not a whole flow")
+    if call.body.code == "latest":
+        raise BadInput("code: a flow goes on with the code that it has; retry single tasks with it")
     number = flow_control.retry(call.store, id, from_start=call.body.from_start)
     return Answer({"id": id, "tasks": number})
 

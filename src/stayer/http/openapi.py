@@ -20,11 +20,13 @@ from stayer.core.model import (
     STATES,
     Attempt,
     Checkpoint,
+    Code,
     Event,
     Fault,
     Handles,
     LogPiece,
     Order,
+    Pinned,
     Policy,
     Progress,
     QueueInfo,
@@ -263,8 +265,11 @@ def _with(name: str, required: Mapping[str, Schema], **optional: Schema) -> Sche
 
 
 def _submission() -> Schema:
+    written = _with_limits(WrittenSubmission, fields.MOST)
+    code = {**written["properties"]["code"], "anyOf": [{"$ref": f"{_REF}Code"}, {"type": "null"}]}
     return {
-        **_with_limits(WrittenSubmission, fields.MOST),
+        **written,
+        "properties": {**written["properties"], "code": code},
         "description": f"Without its parameters at most {limits.RECORD:,} bytes as JSON.",
     }
 
@@ -349,6 +354,8 @@ def _schemas() -> Schema:
         "Progress": _record(Progress),
         "Usage": _record(Usage),
         "Order": _record(Order),
+        "Code": _struct(Code),
+        "Pinned": _record(Pinned),
         "Task": task,
         "Tasks": _object(tasks=_array("Task")),
         "TaskPage": _object(tasks=_array("Task"), next=_optional(_STRING)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -196,6 +196,10 @@ class RetryBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     now: Annotated[bool, Meta(description="At once, also if it was cancelled before its eta.")] = (
         False
     )
+    code: Annotated[
+        Literal["pinned", "latest"],
+        Meta(description="`latest`: resolve its code anew, instead of what it was pinned to."),
+    ] = "pinned"
     changes: Annotated[
         dict[str, Any],
         Meta(description="What is to be different from now on, as in POST …/edit."),
@@ -213,6 +217,7 @@ def retry(call: Call) -> Answer:
         call.path["id"],
         from_start=body.from_start,
         now=body.now,
+        latest_code=body.code == "latest",
         edits=body.edits(),
     )
     return Answer(call.record(task))
@@ -330,7 +335,12 @@ def retry_many(call: Call) -> Answer:
     return _bulk(
         call,
         lambda id: control.retry(
-            call.store, id, from_start=body.from_start, now=body.now, edits=edits
+            call.store,
+            id,
+            from_start=body.from_start,
+            now=body.now,
+            latest_code=body.code == "latest",
+            edits=edits,
         ),
         ("failed", "cancelled"),
     )

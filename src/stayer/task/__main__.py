@@ -1,6 +1,6 @@
-"""`python -m stayer.task class FILE[:Class] | app MODULE[:app] | names … | check …`
+"""`python -m stayer.task class FILE[:Class] | app MODULE[:app] | function MODULE:NAME | names …`
 
-The first two run the task that the environment tells of; `names MODULE[:app]` prints the names of
+The first three run the task that the environment tells of; `names MODULE[:app]` prints the names of
 an app's tasks, and its schedules, as JSON, on the last line of stdout; `check FILE[:Class]` looks
 whether the class is there.
 """
@@ -20,7 +20,7 @@ from stayer.core.errors import BadInput, BadResult, Stopped
 from stayer.service import tracing
 from stayer.task import outcome_files
 from stayer.task.context import Context
-from stayer.task.load_code import load_app, load_class
+from stayer.task.load_code import TaskClass, app_of, load_app, load_class, load_function
 from stayer.task.stack_dump import show_stacks_when_asked
 from stayer.task.stop_signal import StopSignalHandler
 
@@ -35,14 +35,14 @@ def main(arguments: list[str]) -> int:
             return _print_names(target)
         case ["check", target]:
             return _check(target)
-        case ["class" | "app" as kind, target]:
+        case ["class" | "app" | "function" as kind, target]:
             try:
                 context = Context.from_environment()
             except BadInput as error:
                 print(f"stayer: {error}", file=sys.stderr)
                 return BAD_USE
             sys.argv = [target]
-            return _run(context, _run_class if kind == "class" else _run_app, target)
+            return _run(context, _WORK[kind], target)
         case _:
             print(__doc__, file=sys.stderr)
             return BAD_USE
@@ -108,7 +108,10 @@ def _load(load: Callable[[str], T], target: str) -> T:
 
 
 def _run_class(target: str, context: Context) -> object:
-    task = _load(load_class, target)(context)
+    return _run_object(_load(load_class, target)(context), context)
+
+
+def _run_object(task: TaskClass, context: Context) -> object:
     if callable(kill := getattr(task, "kill", None)):
         context.on_stop(kill)
     if callable(before := getattr(task, "before", None)):
@@ -130,6 +133,19 @@ def _run_app(target: str, context: Context) -> object:
     app = _load(load_app, target)
     with tracing.within(context.record):
         return app.call(context)
+
+
+def _run_function(target: str, context: Context) -> object:
+    """One of a package that was installed for the task; or a class, as `--run` has it."""
+    found = load_function(target)
+    if isinstance(found, type):
+        return _run_object(found(context), context)
+    app = app_of(found, target)
+    with tracing.within(context.record):
+        return app.call(context)
+
+
+_WORK = {"class": _run_class, "app": _run_app, "function": _run_function}
 
 
 def _check(target: str) -> int:

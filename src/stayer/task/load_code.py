@@ -72,6 +72,28 @@ def load_app(target: str) -> TaskApp:
     return cast(TaskApp, _find(module, module_name, name, "app", fits, fits, "App"))
 
 
+def load_function(target: str) -> Callable[..., object] | type[TaskClass]:
+    """Load the function, or class with a method `run`, of `package.module:name`."""
+    module_name, name = _split(target)
+    with _explain_import_errors(module_name or target):
+        found: object = import_module(module_name)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if isinstance(found, type) and callable(getattr(found, "run", None)):
+        return cast(type[TaskClass], found)
+    if isinstance(found, type) or not callable(found):
+        raise ImportError(f"{module_name} has no function {name}, nor a class with a method `run`")
+    return found
+
+
+def app_of(function: Callable[..., object], name: str) -> TaskApp:
+    """Make an app with just this function. Imported by name: what is here stands below apps, and
+    only the code of users brings them in.
+    """
+    made: TaskApp = import_module("stayer.app").app_of(function, name)
+    return made
+
+
 def _split(target: str) -> tuple[str, str]:
     place, _, name = target.rpartition(":")
     return (place, name) if place else (name, "")

@@ -120,6 +120,10 @@ class HeldAttempt:
             return False
         return moment() - self._since > _KEEPER_TIMEOUT_S or "stop" in self.run.keeper_orders
 
+    def is_preparing(self) -> bool:
+        """Return whether its process prepares its code, and has not become the task yet."""
+        return self.run.prepares and self.run.prepared is None
+
     def age(self) -> float:
         """Return how long ago its process began, in seconds; 0 if it has not."""
         started = (self.run.process_status or {}).get("started")
@@ -287,7 +291,7 @@ class HeldAttempt:
             return None
         try:
             return Usage(
-                ran=round(float(report.get("ran", 0.0)), 3),
+                ran=round(max(0.0, float(report.get("ran", 0.0)) - self.run.prepared_for), 3),
                 cpu=round(float(used.get("cpu", 0.0)), 3),
                 rss=int(used.get("rss", 0)),
                 peak=int(used.get("peak", 0)),

@@ -105,6 +105,7 @@ def _steps(store: Store, held: HeldAttempt, happening: Happening) -> list[Change
     # What kills its keeper at once must not escape being counted for it.
     never_ran = isinstance(happening, WorkerLost) and not running and not held.run.has_begun
     ago = seconds_since_end(held.run) - _set_back(store, held)
+    never_ran = never_ran or held.is_preparing()
     if task.state == "started" or isinstance(happening, Interrupt) or never_ran:
         return [_with_checkpoint(held, decide(task, happening, ago))]
     start = decide(task, Start(running.get("pid")), started_ago(held))
@@ -147,7 +148,14 @@ def _outcome(held: HeldAttempt) -> Happening:
 def _read_outcome(held: HeldAttempt) -> Happening:
     run = held.run
     exit = run.exit or {"keeper_died": None}
-    happening = outcome(exit, run.error(), run.log_tail(), own=held.is_own, loads=held.loads_code)
+    happening = outcome(
+        exit,
+        run.error(),
+        run.log_tail(),
+        own=held.is_own,
+        loads=held.loads_code,
+        unprepared=held.task.attempt if held.is_preparing() else None,
+    )
     return _read_result(run) if isinstance(happening, Done) else happening
 
 

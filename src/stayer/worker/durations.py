@@ -22,7 +22,11 @@ _LONGEST_DURATION_S = 1e12
 def started_ago(held: HeldAttempt) -> float:
     """Return how many seconds ago it started; 0 if it is not known."""
     took = total_seconds(held.run)
-    return held.age() if took is None else seconds_since_end(held.run) + took
+    return (
+        held.age() - min(held.age(), held.run.prepared_for)
+        if took is None
+        else seconds_since_end(held.run) + took
+    )
 
 
 def seconds_since_end(run: Run) -> float:
@@ -36,15 +40,16 @@ def seconds_since_end(run: Run) -> float:
 
 
 def total_seconds(run: Run) -> float | None:
-    """Seconds from its start to its end."""
-    return _number(run.exit or {}, "took")
+    """Seconds from its start to its end, without those in which its code was prepared."""
+    took = _number(run.exit or {}, "took")
+    return None if took is None else took - min(took, run.prepared_for)
 
 
 def idle_seconds(run: Run) -> float:
     """Return for how many seconds of its run it was paused or frozen, or its machine
     was suspended.
     """
-    took, ran = total_seconds(run), _number(run.exit or {}, "ran")
+    took, ran = _number(run.exit or {}, "took"), _number(run.exit or {}, "ran")
     return 0.0 if took is None or ran is None else max(0.0, took - ran)
 
 

@@ -31,6 +31,7 @@ from stayer.worker.load_user_code import (
     describe_app,
     inherited_environment,
 )
+from stayer.worker.task_code import FUNCTION_NAMES, CodeRules
 from stayer.worker.task_user import TaskUser, TaskUsers, try_out
 
 _ID_PLACEHOLDER = "{id}"
@@ -53,6 +54,8 @@ class Handlers(Struct, frozen=True, kw_only=True):
     environment: dict[str, str] = {}
     users: TaskUsers = TaskUsers()
     """Whose processes they are."""
+    code: CodeRules | None = None
+    """What may be installed for them; None: nothing."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -100,7 +103,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
     def _handles(self, names: Sequence[str]) -> Handles:
         return Handles(
             plain=self.exec is not None or self.run is not None,
-            names=tuple(map(patterns.literal, names)),
+            names=(*map(patterns.literal, names), *((FUNCTION_NAMES,) if self.code else ())),
             programs=programs.program_patterns(self.programs),
             variables=self.variables,
         )
@@ -119,6 +122,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
             raise NotAllowed(other_queue(task))
         if not handles_lane(lane_of(task), self.handles_in(task.queue)):
             raise NotAllowed(no_handler(task))
+        self._check_code(task)
         if ours := [name for name in task.env or () if is_ours(name)]:
             raise NotAllowed(f"it brings along {list_some(ours)}, which is for the worker to set")
         if refused := find_refused_variables(task, self.variables):
@@ -128,6 +132,26 @@ class Handlers(Struct, frozen=True, kw_only=True):
             raise NotAllowed(f"its id {task.id!r} would be an option of {self.exec[0]}")
         if not task.command and task.name is None and self._puts_id_into_words(task):
             raise NotAllowed(f"its id {task.id!r} is not fit for a place within a word of --exec")
+
+    def _check_code(self, task: Task) -> None:
+        if task.code is None:
+            if self._is_function(task):
+                raise NotAllowed(f"{no_handler(task)}, unless its code says where that is")
+        elif self.code is None:
+            raise NotAllowed(
+                "it needs code to be installed, and this worker installs none: see --allow-code"
+            )
+        else:
+            self.code.check(task)
+
+    def _is_function(self, task: Task) -> bool:
+        """It names a function in a module, and no app here has one that is called so."""
+        return task.name is not None and not task.command and task.name not in self._own_names(task)
+
+    def _own_names(self, task: Task) -> tuple[str, ...]:
+        user = self.users.of(task.queue)
+        app = self.app_descriptions.get(user.name if user else None)
+        return app.names if app else ()
 
     def _puts_id_into_words(self, task: Task) -> bool:
         """Return whether the id would be put into a word where it could mean something: to a shell,
@@ -144,6 +168,14 @@ class Handlers(Struct, frozen=True, kw_only=True):
         OSError.
         """
         self.check(task, queues)
+        process = self._process(task)
+        if task.code is None or self.code is None:
+            return process
+        argv = process["argv"]
+        is_runner = not task.command and tuple(argv[: len(RUNNER)]) == RUNNER
+        return self.code.process(task, process, tuple(argv[len(RUNNER) :]) if is_runner else None)
+
+    def _process(self, task: Task) -> dict[str, Any]:
         if not task.command:
             argv = self._own(task)
             return {"argv": argv, "program": self.find_program(argv[0]), "cwd": os.getcwd()}
@@ -169,6 +201,8 @@ class Handlers(Struct, frozen=True, kw_only=True):
         return found
 
     def _own(self, task: Task) -> list[str]:
+        if self._is_function(task):
+            return [*RUNNER, "function", task.name or ""]
         if task.name is not None:
             return [*RUNNER, "app", self.app or ""]
         if self.exec is None:
@@ -188,7 +222,11 @@ class Handlers(Struct, frozen=True, kw_only=True):
         """Return the process's environment: the worker's, less what opens the store, and the
         interface.
         """
-        kept = inherited_environment()
+        kept = (
+            inherited_environment()
+            if self.code is None
+            else self.code.for_task(inherited_environment())
+        )
         if user := self.users.of(task.queue):
             kept = user.environment(kept)
         return {
@@ -239,14 +277,16 @@ def configure(
     allow_env: tuple[str, ...] = (),
     environment: dict[str, str] | None = None,
     users: TaskUsers | None = None,
+    code: CodeRules | None = None,
 ) -> Handlers:
     """Handlers from flags, checked: what can't work is said before any task is taken."""
     if exec is not None and run is not None:
         raise BadConfig("--exec and --run both take tasks without a name: give one of them")
-    if not (exec or run or app or allow_commands or allow_command):
+    if not (exec or run or app or allow_commands or allow_command or code):
         raise BadConfig(
-            "a worker needs something to run: give --exec CMD, --run FILE, --app MODULE, or "
-            "--allow-commands for the commands that tasks bring along"
+            "a worker needs something to run: give --exec CMD, --run FILE, --app MODULE, "
+            "--allow-commands for the commands that tasks bring along, or --allow-code for "
+            "functions of packages and repositories"
         )
     for pattern in allow_command:
         programs.check_pattern(pattern)
@@ -258,6 +298,7 @@ def configure(
         variables=(patterns.ANYTHING,) if allow_commands else allow_env,
         environment=environment or {},
         users=users or TaskUsers(),
+        code=code,
     )
     _try(handlers)
     return handlers

@@ -25,6 +25,7 @@ from stayer.worker.lease_files import Leases
 from stayer.worker.nursery import Nursery, NurseryGone
 from stayer.worker.options import Options
 from stayer.worker.outcome import NOT_FOUND
+from stayer.worker.preparation import known
 from stayer.worker.run_directory import Run
 from stayer.worker.state_directory import StateDirectory
 
@@ -32,6 +33,7 @@ logger = logging.getLogger("stayer.worker")
 
 _INPUTS_RETRY_S = 30.0
 """When to try again to begin a task whose inputs can't be reached."""
+_RUN_LIMITS = ("time", "silence")
 _LONGEST_REST_S = 60.0
 """How long a node that can't start tasks takes none, at most."""
 
@@ -85,9 +87,11 @@ class Starter:
         """Start a task; if this node can't, hand it back."""
         run = self._state.run_for(task)
         try:
+            task = known(self._store, task)
             process = self._process(task, options.queues)
             if process is None:
                 return
+            code = process.pop("code", None)
             saved = self._store.checkpoint(task.id) if task.attempt > 1 else None
             given = (
                 upstream_results.results_json(upstream_results.of(self._store, task))
@@ -95,7 +99,9 @@ class Starter:
                 else None
             )
             spec = process | self._spec(task, run, options)
-            run.prepare(task, spec, saved.data if saved else None, given)
+            if code is not None:
+                code |= self._give_code(task, spec)
+            run.prepare(task, spec, saved.data if saved else None, given, code)
             held = HeldAttempt(task, run, fresh=True)
             holdings.add(held)
             self._nursery.start(run.folder)
@@ -115,6 +121,19 @@ class Starter:
             if self._void(run):
                 self._store.commit([decide(task, Interrupt(f"can't be started here: {error}"))])
                 run.remove()
+
+    def _give_code(self, task: Task, spec: dict[str, Any]) -> dict[str, Any]:
+        """Let the keeper start what prepares the code: with variables that are not for the task,
+        and with the task's own limits of time only when that is done.
+        """
+        rules = self._handlers.code
+        assert rules is not None
+        folder = str(rules.folder_of(self._handlers.users.of(task.queue)))
+        limits = spec["limits"]
+        spec["later_limits"] = {name: limits.pop(name) for name in _RUN_LIMITS if name in limits}
+        spec["code_folder"] = folder
+        env, spec["env"] = spec["env"], spec["env"] | rules.variables
+        return {"env": env, "folder": folder}
 
     def _process(self, task: Task, queues: Collection[str]) -> dict[str, Any] | None:
         """Return what to execute; None if that is settled otherwise. Called before anything of it

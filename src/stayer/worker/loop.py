@@ -37,6 +37,7 @@ from stayer.worker.nursery import Nursery
 from stayer.worker.options import Options
 from stayer.worker.orphans import declare_end_for_keeper, is_over, take_back_unbegun
 from stayer.worker.outcome import node_trouble
+from stayer.worker.preparation import Preparations
 from stayer.worker.reconcile import reconcile
 from stayer.worker.retention import Purger
 from stayer.worker.state_directory import StateDirectory
@@ -46,6 +47,8 @@ logger = logging.getLogger("stayer.worker")
 
 _START_POLL_S = 0.003
 """How often to look while a task has been reserved, but its process does not run yet."""
+_PREPARATION_POLL_S = 0.05
+"""How often to look while the code of a task is being prepared."""
 _THAW_RETRY_S = 0.5
 """When to compare with the store again while something may be frozen."""
 _TIDY_INTERVAL_S = 600.0
@@ -70,6 +73,7 @@ class WorkerLoop(BeatingWorker):
         self._nursery = Nursery(state.path)
         self._leases = Leases(store, state, options.lease)
         self._starter = Starter(store, state, handlers, self._nursery, self._leases)
+        self._preparations = Preparations(store, handlers.code)
         self._logs = KeptLogs(state.path)
         self._sampler = Sampler(store)
         self._listener: StoreListener | None = None
@@ -102,6 +106,7 @@ class WorkerLoop(BeatingWorker):
         self._become_new_if_buried()
         self._stop_what_runs()
         self._carry_out_orders()
+        self._see_to_preparations()
         self._mark_started()
         self._show_to_watchers()
         self._send_urgent_news()
@@ -136,6 +141,8 @@ class WorkerLoop(BeatingWorker):
         self._leases.write(self._holdings.queues())
 
     def _take_up(self, held: HeldAttempt) -> None:
+        if held.run.prepared is not None:
+            self._preparations.hold(held)
         if refresh(self._store, held) and not held.run.has_ended():
             adopted = Note("adopted", f"by process {os.getpid()} of its worker")
             self._store.commit([decide(held.task, adopted)])
@@ -284,13 +291,21 @@ class WorkerLoop(BeatingWorker):
                 report = Report(id=orders.id, attempt=orders.attempt, acknowledged=last)
                 self._heart.report(report)
 
+    def _see_to_preparations(self) -> None:
+        """Answer those whose code is being prepared."""
+        for held in self._holdings:
+            if held.task.state == "reserved" and held.known and held.is_preparing():
+                self._try(lambda held=held: self._preparations.look(held), held.task.queue)  # type: ignore[misc]
+
     def _mark_started(self) -> None:
         """Tell the store of processes that have come to run."""
         fresh: list[tuple[HeldAttempt, int]] = []
         for held in self._holdings:
             if held.task.state == "reserved" and not held.run.has_ended():
                 running = held.run.process_status
-                if running is not None:
+                if running is not None and held.is_preparing():
+                    self._bell.ring_when(held.run.pidfd())
+                elif running is not None:
                     self._bell.ring_when(held.run.pidfd())
                     fresh.append((held, running["pid"]))
                 elif held.is_overdue():
@@ -300,6 +315,10 @@ class WorkerLoop(BeatingWorker):
 
     def _commit_starts(self, fresh: list[tuple[HeldAttempt, int]]) -> None:
         self._starter.reset_backoff()
+        for held, _ in fresh:
+            if held.run.prepares:
+                self._preparations.begins(held)
+                commit_notes(self._store, held)
         if not settle_starts(self._store, fresh):
             self._next_reconcile = 0.0
 
@@ -353,6 +372,7 @@ class WorkerLoop(BeatingWorker):
 
     def _forget(self, held: HeldAttempt) -> None:
         self._holdings.remove(held)
+        self._preparations.forget(held)
         self._logs.keep(held)
         held.run.remove()
         self._has_changed = self._due_changed = True
@@ -452,8 +472,11 @@ class WorkerLoop(BeatingWorker):
         timeout = min(TICK_S, max(0.0, self._next_due - moment(), self._patience.remaining_s()))
         if self._tidying.has_more:
             timeout = 0.0
-        if any(held.task.state == "reserved" for held in self._holdings):
+        reserved = [held for held in self._holdings if held.task.state == "reserved"]
+        if any(not held.is_preparing() for held in reserved):
             timeout = min(timeout, _START_POLL_S)
+        elif reserved:
+            timeout = min(timeout, _PREPARATION_POLL_S)
         self._bell.sleep(timeout)
 
     # Between the threads

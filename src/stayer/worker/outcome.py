@@ -18,6 +18,8 @@ _LIMITS = {
 _OUT_OF_MEMORY = "the machine ran out of memory, and its kernel killed it"
 _TYPE_LIMIT = 1_000
 _TEXT_LIMIT = 64_000
+_FIRST_ENVIRONMENT_WAIT_S, _LONGEST_ENVIRONMENT_WAIT_S = 5.0, 300.0
+"""How long to wait before code that could not be had is tried again; longer with each attempt."""
 NOT_FOUND = 127
 """What a shell says of a program that it can't start."""
 
@@ -43,9 +45,11 @@ def outcome(
     *,
     own: bool = False,
     loads: bool = False,
+    unprepared: int | None = None,
 ) -> Happening:
-    """Read what happened from the keeper's exit file and what the task wrote; its result apart. Its
-    result apart. For `own` and `loads` see `node_trouble`.
+    """Read what happened from the keeper's exit file and what the task wrote; its result apart.
+    For `own` and `loads` see `node_trouble`. `unprepared`: its code had not been prepared when it
+    ended, in which attempt.
     """
     if "keeper_died" in exit:
         return WorkerLost(exit.get("note") or "its keeper was killed")
@@ -61,6 +65,8 @@ def outcome(
         return _read_signal(exit, tail)
     if exit["exit_code"] == 0:
         return Done()
+    if error is not None and unprepared is not None and "environment" in error:
+        return _unprepared(error, exit["exit_code"], unprepared)
     if error is not None:
         return _read_exception(error, exit["exit_code"])
     if exit.get("oom"):  # of a shell, which says that what it ran was killed
@@ -91,6 +97,17 @@ def _read_signal(exit: dict[str, Any], tail: str) -> Fail:
     if exit.get("oom") and number == signals.SIGKILL:
         return Fail(Fault("OutOfMemory", _OUT_OF_MEMORY, tail or None, signal=number), "oom")
     return Fail(Fault("Killed", f"killed by {name}", tail or None, signal=number), "killed")
+
+
+def _unprepared(error: dict[str, Any], exit_code: int, attempt: int) -> Happening:
+    """Its code could not be had. What may be otherwise later is not its fault; else another try
+    would end in the same way.
+    """
+    fault = _fault(error, exit_code)
+    if error["environment"] != "passing":
+        return Fail(fault, "environment", final=True)
+    delay = min(_LONGEST_ENVIRONMENT_WAIT_S, _FIRST_ENVIRONMENT_WAIT_S * 2.0 ** min(attempt - 1, 9))
+    return Snooze(delay, fault.message[:_TYPE_LIMIT], "environment", fault)
 
 
 def _read_exception(error: dict[str, Any], exit_code: int) -> Happening:

@@ -38,6 +38,9 @@ _STAT_PARENT = 1
 _DEAD_STATES = (b"Z", b"X")
 _NO_NURSERY = (-1, -1)
 _NURSERY_COMM = b"stayer-nursery\n"
+_LONGEST_PREPARATION_S = 1e6
+"""A longer one is not believed: a task can write what it likes."""
+_ANSWER = "pinned"
 _TASK_PART = "task"
 """The part of a run directory that the task has."""
 NEW, GONE = ".new.", ".gone."
@@ -55,6 +58,8 @@ class Run:
         self._pidfd: int | None = None
         self._nursery: tuple[int, int] | None = None
         self._seen: dict[str, tuple[object, dict[str, Any] | None]] = {}
+        self._prepared: dict[str, Any] | None = None
+        self._code_folder: str | None = None
 
     def prepare(
         self,
@@ -62,6 +67,7 @@ class Run:
         keeper: dict[str, Any],
         checkpoint: bytes | None,
         inputs: dict[str, JSON] | None = None,
+        code: dict[str, Any] | None = None,
     ) -> None:
         """Write all that keeper and task need. It is made under another name: there is a whole one
         or none.
@@ -77,7 +83,7 @@ class Run:
         new = self.folder.with_name(NEW + self.folder.name)
         safe_files.clear(new)
         try:
-            _make(new, task, keeper, checkpoint, inputs)
+            _make(new, task, keeper, checkpoint, inputs, code)
             new.rename(self.folder)
         except BaseException:
             safe_files.clear(new)  # the disk may be full
@@ -129,6 +135,59 @@ class Run:
     def is_runner(self) -> bool:
         """Its process is a runner of ours, for a class or an app."""
         return self._keeper_settings().get("stack_signal") is not None
+
+    @property
+    def prepares(self) -> bool:
+        """Its process prepares the code of the task before it becomes the task."""
+        return self.code_folder is not None
+
+    @property
+    def code_folder(self) -> str | None:
+        """Where environments of such tasks are kept."""
+        # Asked for many times in each attempt's life, and written once.
+        if self._code_folder is None and (settings := self._keeper_settings()):
+            folder = settings.get("code_folder")
+            self._code_folder = folder if isinstance(folder, str) else ""
+        return self._code_folder or None
+
+    @property
+    def later_limits(self) -> dict[str, float]:
+        """The limits of the task that count from when its code is prepared."""
+        limits = self._keeper_settings().get("later_limits")
+        return limits if isinstance(limits, dict) else {}
+
+    def said(self, name: str) -> dict[str, Any] | None:
+        """Read what its process says of the preparation; None if nothing, yet."""
+        if self.part.stat(name) is None:
+            return None
+        return _object(lambda: self.part.read(name, _JSON_LIMIT_BYTES))
+
+    @property
+    def prepared(self) -> dict[str, Any] | None:
+        """What it says when its code is there; None before that, and if there was none to have."""
+        if self._prepared is None and self.prepares:
+            self._prepared = self.said("prepared")
+        return self._prepared
+
+    @property
+    def prepared_for(self) -> float:
+        """How many seconds of its life went into that; 0 before it is over."""
+        took = (self.prepared or {}).get("took")
+        if not isinstance(took, int | float) or not 0.0 <= took < _LONGEST_PREPARATION_S:
+            return 0.0
+        return float(took)
+
+    @property
+    def is_answered(self) -> bool:
+        """What it resolved was pinned, or refused."""
+        return (self.folder / _ANSWER).exists()
+
+    def answer(self, content: dict[str, Any]) -> None:
+        """Say what its code is pinned to; the task's user may read it."""
+        new = self.folder / f"{_ANSWER}.new"
+        safe_files.write(new, json.dumps(content).encode())
+        new.chmod(0o644)
+        new.replace(self.folder / _ANSWER)
 
     def _keeper_settings(self) -> dict[str, Any]:
         keeper = (self._read("task.json") or {}).get("keeper")
@@ -396,6 +455,7 @@ def _make(
     keeper: dict[str, Any],
     checkpoint: bytes | None,
     inputs: dict[str, JSON] | None,
+    code: dict[str, Any] | None,
 ) -> None:
     """Make all of a run directory. The task's part becomes its user's last of all."""
     user = keeper.get("user")
@@ -403,6 +463,8 @@ def _make(
     part = new / _TASK_PART
     part.mkdir(mode=0o700)
     given = _give(part, task, checkpoint, inputs)
+    if code is not None:
+        safe_files.write(part / "code.json", json.dumps(code).encode())
     safe_files.write(new / "go", _in_blocks(b"{}"))
     safe_files.write(new / "go.spare", _in_blocks(b""))
     content = {

@@ -26,7 +26,7 @@ NoticeState = Literal["pending", "delivered", "failed"]
 NOTICE_STATES: tuple[NoticeState, ...] = ("pending", "delivered", "failed")
 
 ENDED = "ended"
-ENDINGS = ("error", "killed", "oom", "timeout", "silent", "lost", "expired")
+ENDINGS = ("error", "killed", "oom", "timeout", "silent", "lost", "expired", "environment")
 """How a task may have failed for good."""
 WORDS = (ENDED, *FINISHED, *ENDINGS, "started", "retrying")
 """What a hook may ask to be told of."""

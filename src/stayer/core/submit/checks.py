@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, get_args
 
 import msgspec
 
-from stayer.core import codec, ids, limits, units
+from stayer.core import code, codec, ids, limits, units
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.fields import MOST, SUBMISSION, Kind
 from stayer.core.limits import PROGRAM, WORD, quote
@@ -271,6 +271,7 @@ _OWN: dict[str, Check] = {
     "expire": _from_now,
     "after": _upstreams,
     "notify": _hooks,
+    "code": code.check,
 }
 """Checks that are for one field alone."""
 _LIFE = frozenset(name for name, field in SUBMISSION.items() if field.home is Policy)
@@ -316,6 +317,8 @@ def submission_json(new: NewTask) -> dict[str, JSON]:
         elif (value := getattr(new.policy, name)) != getattr(default, name):
             shown[name] = value
     shown["parameters"] = written_value(new.parameters)
+    if new.code is not None:
+        shown["code"] = msgspec.to_builtins(new.code)
     if new.unique is None:
         del shown["unique_while"], shown["unique_for"]
     return {

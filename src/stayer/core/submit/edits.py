@@ -67,6 +67,8 @@ def written(edits: Edits) -> dict[str, JSON]:
     }
     if isinstance(value := found.get("parameters"), bytes | dict):
         found["parameters"] = checks.written_value(value)
+    if (code := found.get("code")) is not None:
+        found["code"] = msgspec.to_builtins(code)
     if edits.parameters:
         found[MERGED] = dict(edits.parameters)
     return found
@@ -103,7 +105,7 @@ def edited(task: Task, edits: Edits, now: float) -> Edit | None:
     new = _made({**_submission(task), "id": task.id, **_times(task), **asked}, task, edits)
     sets: dict[str, Any] = {
         name: value
-        for name in ("name", "command", "cwd", "env", "priority", "tags", "notify")
+        for name in ("name", "command", "cwd", "env", "code", "priority", "tags", "notify")
         if (value := getattr(new, name)) != getattr(task, name)
     }
     for name in ("eta", "start_before"):
@@ -250,6 +252,8 @@ def _text(field: Field, value: Any) -> str:
             text = " ".join(value)
         case "value":
             text = "bytes" if isinstance(value, bytes) else codec.encode(value)
+        case "struct":
+            text = codec.encode(msgspec.to_builtins(value))
         case _:
             text = str(value)
     return text if len(text) <= _NOTE_LIMIT else text[: _NOTE_LIMIT - 1] + "…"

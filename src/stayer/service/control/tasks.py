@@ -197,6 +197,7 @@ def retry(
     *,
     from_start: bool = False,
     now: bool = False,
+    latest_code: bool = False,
     edits: Edits | None = None,
 ) -> Task:
     """Run a finished task again, with its counters at zero, once what it runs after has ended: in
@@ -204,7 +205,8 @@ def retry(
 
     It goes on from its last checkpoint, with the results of its finished steps; `from_start`: from
     nothing. One that was cancelled before its eta keeps that; `now`: it does not wait for it.
-    `edits` change what it does from now on; its history says so.
+    `latest_code`: what its code means is found out anew, instead of what it was pinned to. `edits`
+    change what it does from now on; its history says so.
     """
 
     def when_possible(task: Task) -> Happening:
@@ -216,7 +218,7 @@ def retry(
             [of] = store.upstreams([task.id])
             upstreams = store.get((*of.after, *of.behind))
             waits = tuple(each.id for each in upstreams if each and each.state not in FINISHED)
-        return Retry(waits, from_start, early, edit)
+        return Retry(waits, from_start, early, edit, latest_code)
 
     return _apply(store, id, when_possible)
 

@@ -29,12 +29,15 @@ class RemoteOperator:
         *,
         from_start: bool = False,
         now: bool = False,
+        latest_code: bool = False,
         edits: Edits | None = None,
     ) -> Task:
         # Only what is wanted: an older server does not know of the rest.
         body: dict[str, JSON] = {"from_start": from_start}
         if now:
             body["now"] = True
+        if latest_code:
+            body["code"] = "latest"
         if edits:
             body["changes"] = written(edits)
         return self._verb(id, "retry", body)

@@ -42,6 +42,7 @@ from stayer.stores.sql.rows import (
     NEW_VALUES,
     SCHEDULE_COLUMNS,
     TASK_COLUMNS,
+    column,
     value_cell,
 )
 from stayer.stores.sql.table_names import DEFAULT_PREFIX, with_prefix
@@ -198,7 +199,7 @@ class Statements(dict[Named, str]):
             raise KeyError(key)
         conditions = " AND ".join(self._texts[name] for name in key.conditions)
         sets = ", ".join(
-            self._texts.get(f"set.{column}", f"{column} = ?") for column in key.columns
+            self._texts.get(f"set.{name}", f"{column(name)} = ?") for name in key.columns
         )
         text = self._texts[key.name].replace("{sets}", sets)
         text = text.replace("{where}", f"WHERE {conditions}" if conditions else "")

@@ -42,7 +42,7 @@ from stayer.stores.sql.transaction import Cell, Row, Transaction
 
 T = TypeVar("T")
 
-_RESERVED_WORDS = frozenset(("unique",))
+_RESERVED_WORDS = frozenset(("unique", "lock"))
 """Fields that are called as something in SQL is. The others are not quoted: SQLite takes a quoted
 name that it does not know for a text, and says nothing."""
 
@@ -471,7 +471,10 @@ def cells(change_field: str, value: Any) -> Cell:
             return codec.pack(value, "result", codec.RESULT_LIMIT)
         case "parameters":
             return codec.pack(value, "parameters", codec.PARAMETERS_LIMIT)
-        case "error" | "orders" | "policy" | "notify" | "command" | "env" | "tags":
+        case (
+            "error" | "orders" | "policy" | "notify" | "command" | "env" | "tags" | "code"
+            | "pinned"
+        ):  # fmt: skip
             return json_cell(value)
         case _:
             return value

@@ -183,6 +183,12 @@ function hero(view, task, expected) {
   });
 }
 
+/** The code that a task asks for, in words. @param {any} code */
+const asked = (code) => [code.git, code.python && `Python ${code.python}`, ...code.requirements.map((/** @type {string} */ line) => line.split(" --hash")[0])].filter(Boolean).join(", ");
+
+/** What that has become. @param {any} found */
+const pinned = (found) => found.anew ? "to be resolved anew" : [`Python ${found.python}`, found.commit && `commit ${found.commit}`, found.lock && `lock ${found.lock.slice(0, 12)}`].filter(Boolean).join(", ");
+
 /** What changes seldom: drawn when the record has changed. @param {ReturnType<typeof frame>} view @param {any} task */
 function facts(view, task) {
   const mark = `${task.state} ${task.attempt} ${task.events.at(-1)?.number} ${task.priority} ${task.time_limit} ${task.silence_limit} ${task.memory_limit}`;
@@ -198,6 +204,7 @@ function facts(view, task) {
     ["Flow", task.flow && h("a", { href: href("flow", task.flow) }, clean(task.flow, 80))],
     ["Runs after", task.upstreams && many(task.upstreams, "task")],
     ["Ending", task.ending], ["Directory", task.cwd && clean(task.cwd, 200)], ["Worker", task.worker && clean(task.worker, 80)],
+    ["Code", task.code && clean(asked(task.code), 300)], ["Pinned to", task.pinned && clean(pinned(task.pinned), 200)],
     ["Submitted", setTime(h("time"), task.created, absolute(task.created).split(" (")[0])],
   ];
   fill(view.details, rows.filter(([, said]) => said).map(([label, said]) => [h("dt", null, label), h("dd", null, said)]).flat());

@@ -23,6 +23,8 @@ def refusal(task: Task, handles: Handles, queues: Collection[str]) -> str | None
         return other_queue(task)
     if not handles_lane(lane_of(task), handles):
         return no_handler(task)
+    if task.code is not None:
+        return "it needs code to be installed, and threads share one process: see --allow-code"
     if refused := find_refused_variables(task, handles.variables):
         return (
             f"it brings along {list_some(refused)}, and threads have the variables of their process"

@@ -1,0 +1,187 @@
+"""The code that a task needs: what its submitter asks for, and what that became when it was pinned.
+
+`check` says what may be asked for at all; which of it a worker installs is for that worker to say
+(`--allow-code`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from stayer.core.errors import BadInput, TooLarge
+from stayer.core.limits import check_count, check_length, quote
+from stayer.core.model import Code
+from stayer.core.patterns import ANYTHING, any_matches, is_literal
+
+TEXT_LIMIT, LINES_LIMIT, LINE_LIMIT = 64_000, 2000, 1000
+"""How long the requirements may be, how many there may be, and how long one is without hashes."""
+URL_LIMIT = 2000
+SCHEMES = ("https", "http", "ssh", "file")
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+_VERSION = r"(?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9_.*+!-]+"
+_REQUIREMENT = re.compile(
+    rf"(?P<name>{_NAME})\s*(?:\[[\w\s.,-]*\])?\s*"
+    rf"(?:\(?\s*{_VERSION}(?:\s*,\s*{_VERSION})*\s*\)?)?\s*"
+    r"(?:;[\w\s.'\"()<>=!~+*,-]*)?"
+)
+_EXACT = re.compile(rf"{_NAME}\s*(?:\[[^\]]*\])?\s*==\s*[A-Za-z0-9_.+!-]+\s*(?:;.*)?")
+_HASH = re.compile(r"\s--hash=sha(?:256|384|512):[0-9a-f]+")
+_PYTHON = re.compile(rf"\d+(?:\.\d+){{0,2}}|{_VERSION}(?:\s*,\s*{_VERSION})*")
+_GIT = re.compile(
+    r"(?P<url>(?P<scheme>[a-z+]+)://(?P<host>[^/@#\s]*@?[^/@#\s]*)/(?P<path>[^@#\s]+))"
+    r"(?:@(?P<ref>[^#\s]+))?(?:#(?:subdirectory=)?(?P<folder>\S+))?"
+)
+_REF = re.compile(r"[\w][\w./+-]*", re.ASCII)
+_FOLDER = re.compile(r"[\w.][\w./+ -]*", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+class Repository(Struct, frozen=True):
+    """A folder in a git repository at some point of its history."""
+
+    url: str
+    ref: str = "HEAD"
+    folder: str = ""
+
+    @property
+    def is_pinned(self) -> bool:
+        """Its ref is a commit, and can't move."""
+        return _COMMIT.fullmatch(self.ref) is not None
+
+
+def lines_of(requirements: Iterable[str]) -> tuple[str, ...]:
+    """Split requirements into one a line: without comments, and with their hashes behind."""
+    text = requirements if isinstance(requirements, str) else "\n".join(requirements)
+    joined = re.sub(r"\\\s*\n", " ", text)
+    found = (re.sub(r"(^|\s)#.*", "", line).strip() for line in joined.splitlines())
+    return tuple(re.sub(r"\s+", " ", line) for line in found if line)
+
+
+def check(what: str, asked: Any) -> Code | None:
+    """Check the code that somebody asks for, and return it in its one form; None for nothing."""
+    if isinstance(asked, dict):
+        try:
+            asked = msgspec.convert(asked, Code)
+        except msgspec.ValidationError as error:
+            raise BadInput(f"{what}: {error}") from None
+    if not isinstance(asked, Code):
+        raise BadInput(f"{what} {quote(asked)}: give a stayer.Code, such as Code('numpy')")
+    lines = _checked_lines(asked.requirements)
+    if asked.python is not None:
+        _check_python(asked.python)
+    if asked.git is not None:
+        repository(asked.git)
+    if not lines and asked.python is None and asked.git is None:
+        return None
+    return Code(lines, asked.python, asked.git)
+
+
+def _checked_lines(requirements: object) -> tuple[str, ...]:
+    if not isinstance(requirements, str | tuple | list) or not all(
+        isinstance(each, str) for each in requirements
+    ):
+        raise BadInput(f"requirements {quote(requirements)}: give lines of text")
+    if sum(map(len, requirements)) > TEXT_LIMIT:
+        raise TooLarge(f"requirements: at most {TEXT_LIMIT:,} characters fit")
+    lines = lines_of(requirements)
+    check_count("requirements", lines, LINES_LIMIT)
+    for line in lines:
+        requirement_name(line)
+    return lines
+
+
+def requirement_name(line: str) -> str:
+    """Return the project that a requirement names, as indexes spell it; BadInput if it is none."""
+    plain = _HASH.sub("", line).strip()
+    check_length("requirement", plain, LINE_LIMIT)
+    if plain.startswith("-") or "--" in plain:
+        raise BadInput(
+            f"requirement {quote(line)}: options are not for a task to say: indexes and how to "
+            "install are the worker's own settings. Leave it out"
+        )
+    if "://" in plain.partition(";")[0] or "@" in plain.partition(";")[0]:
+        raise BadInput(
+            f"requirement {quote(line)}: give a name and a version, not an address: a repository "
+            "goes into `git` (--git URL@REF)"
+        )
+    found = _REQUIREMENT.fullmatch(plain)
+    if found is None:
+        raise BadInput(f"requirement {quote(line)}: write a name and a version, as in numpy>=2")
+    return normalized(found["name"])
+
+
+def normalized(name: str) -> str:
+    """Return the name of a project as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def is_lock(lines: Iterable[str]) -> bool:
+    """Return whether each has an exact version and hashes, so that nothing is left to resolve."""
+    found = [bool(_HASH.search(line) and _EXACT.fullmatch(_HASH.sub("", line))) for line in lines]
+    return bool(found) and all(found)
+
+
+def _check_python(python: str) -> None:
+    check_length("python", python)
+    if not _PYTHON.fullmatch(python):
+        raise BadInput(f"python {quote(python)}: give a version, as in 3.12, or a range: >=3.11")
+
+
+def repository(git: str) -> Repository:
+    """Read `URL[@REF][#FOLDER]`; BadInput if it could mean something else to git."""
+    check_length("git", git, URL_LIMIT)
+    hint = "write https://HOST/PATH[@REF][#FOLDER], or ssh://git@HOST/PATH"
+    found = _GIT.fullmatch(git)
+    if found is None or git.startswith("-"):
+        raise BadInput(f"git {quote(git)}: {hint}")
+    if found["scheme"] not in SCHEMES:
+        raise BadInput(f"git {quote(git)}: {found['scheme']} is not taken: {hint}")
+    user, at, host = found["host"].rpartition("@")
+    if at and (found["scheme"] != "ssh" or ":" in user):
+        raise BadInput(
+            "git: an address with a user name or password in it is not taken, because tasks can be "
+            "read by others: give the worker the credentials, and leave them out here"
+        )
+    if host.startswith("-") or user.startswith("-") or (not host and found["scheme"] != "file"):
+        raise BadInput(f"git {quote(git)}: {hint}")
+    if ".." in found["path"].split("/") or not found["url"].isprintable():
+        raise BadInput(f"git {quote(git)}: write its path without ..")
+    ref, folder = found["ref"] or "HEAD", (found["folder"] or "").strip("/")
+    if not _REF.fullmatch(ref) or ".." in ref:
+        raise BadInput(f"git {quote(git)}: {quote(ref)} is no branch, tag or commit")
+    if folder and (not _FOLDER.fullmatch(folder) or ".." in folder.split("/")):
+        raise BadInput(f"git {quote(git)}: {quote(folder)} is no folder in a repository")
+    return Repository(found["url"], ref, folder)
+
+
+def not_allowed(names: Iterable[str], git: str | None, patterns: tuple[str, ...]) -> Iterator[str]:
+    """List what no pattern of an allow-list names. `*` stands for every package, and for every
+    repository that is not a folder of the worker's own machine.
+    """
+    packages = tuple(pattern for pattern in patterns if "://" not in pattern)
+    yield from (name for name in names if not any_matches(name, packages))
+    if git is None:
+        return
+    places = tuple(pattern for pattern in patterns if "://" in pattern)
+    is_local = git.startswith("file:")
+    if not any_matches(git, places) and (is_local or ANYTHING not in patterns):
+        yield git
+
+
+def check_pattern(pattern: str) -> str:
+    """Return an entry of an allow-list in its one form; BadInput if it can't be one."""
+    if "://" in pattern:
+        if not pattern.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
+            raise BadInput(f"{pattern}: write https://HOST/PATH, ssh://… or file:///…")
+        return pattern
+    if not pattern or "/" in pattern or " " in pattern:
+        raise BadInput(
+            f"{pattern!r}: give the name of a package (numpy, acme-*), the address of repositories "
+            "(https://HOST/acme/*), or *"
+        )
+    return normalized(pattern) if is_literal(pattern) else pattern.lower()

@@ -1,0 +1,161 @@
+"""Environments that are kept: whole or not used, built once, never removed under a task."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from stayer.task.prepare import cache
+from tests.cli.running import Here
+from tests.faults.fleet import until
+from tests.processes import PROCESSES
+
+
+def make(folder: Path, key: str, *, size: int = 10, used: float | None = None) -> Path:
+    """An environment that is whole, and as large as it says."""
+    path = folder / key
+    path.mkdir(parents=True)
+    (path / cache.COMPLETE).write_text(json.dumps({"size": size}))
+    if used is not None:
+        os.utime(path / cache.COMPLETE, (used, used))
+    return path
+
+
+def never(path: str, lock: cache.Lock) -> dict[str, object]:
+    raise AssertionError(f"{path} was to be there")
+
+
+def use(folder: Path, key: str) -> cache.Environment:
+    return cache.use(str(folder), key, never, lambda: None)
+
+
+def test_a_thousand_are_evicted_down_to_the_limit_but_for_those_in_use(tmp_path: Path) -> None:
+    now = time.time()
+    for number in range(1000):
+        make(tmp_path, f"{number:04}", used=now - 5000 + number)
+    held = [use(tmp_path, f"{number:04}") for number in (0, 7, 500)]
+    for number in (0, 7, 500):  # use has made them young again
+        os.utime(tmp_path / f"{number:04}" / cache.COMPLETE, (now - 6000, now - 6000))
+
+    cache.evict(str(tmp_path), 1000, 86400.0)
+
+    left = {Path(each.path).name for each in cache.kept(str(tmp_path))}
+    assert {"0000", "0007", "0500"} <= left
+    assert sum(each.size for each in cache.kept(str(tmp_path))) <= 1000
+    assert "0999" in left
+    for each in held:
+        os.close(each.lock)
+
+
+def test_what_was_not_used_for_long_is_evicted_by_age(tmp_path: Path) -> None:
+    make(tmp_path, "old", used=time.time() - 100.0)
+    make(tmp_path, "young")
+
+    removed = cache.evict(str(tmp_path), 10**9, 50.0)
+
+    assert [Path(each.path).name for each in removed] == ["old"]
+    assert not (tmp_path / "old.lock").exists()
+
+
+def test_what_a_build_that_failed_has_left_is_not_used(tmp_path: Path) -> None:
+    def breaks(path: str, lock: cache.Lock) -> dict[str, object]:
+        (Path(path) / "half").touch()
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        cache.use(str(tmp_path), "key", breaks, lambda: None)
+
+    assert not (tmp_path / "key").exists()
+    assert not cache.is_complete(str(tmp_path / "key"))
+
+
+def slowly(folder: str, started: str, counted: str) -> None:
+    """Build it in several steps, and write down whenever one is finished."""
+
+    def build(path: str, lock: cache.Lock) -> dict[str, object]:
+        Path(started).touch()
+        for number in range(20):
+            (Path(path) / f"{number}").write_text("part")
+            time.sleep(0.005)
+        return {}
+
+    environment = cache.use(folder, "key", build, lambda: None)
+    parts = [each for each in os.listdir(environment.path) if each.isdigit()]
+    with open(counted, "a") as file:
+        file.write(f"{environment.fresh} {len(parts)}\n")
+
+
+def test_a_builder_killed_at_any_moment_leaves_it_to_the_next(tmp_path: Path) -> None:
+    counted = tmp_path / "counted"
+    chance = random.Random(7)
+    for number in range(6):
+        started = tmp_path / f"started{number}"
+        folder = tmp_path / f"envs{number}"
+        arguments = (str(folder), str(started), str(counted))
+        victim = PROCESSES.Process(target=slowly, args=arguments)
+        victim.start()
+        until(started.exists, "for the build to begin")
+        time.sleep(chance.random() * 0.12)
+        if victim.pid is not None:
+            os.kill(victim.pid, signal.SIGKILL)
+        victim.join()
+
+        slowly(*arguments)
+
+        assert counted.read_text().splitlines()[-1].endswith(" 20")
+
+
+def test_one_that_stands_still_while_it_builds_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.makedirs(tmp_path, exist_ok=True)
+    frozen = cache.Lock(str(tmp_path / "key"))
+    assert frozen.take(fcntl.LOCK_EX)
+    os.utime(frozen.descriptor, (1.0, 1.0))
+
+    found = cache.use(str(tmp_path), "key", lambda path, lock: {}, lambda: None)
+
+    assert Path(found.path).name == "key.1"
+    again = use(tmp_path, "key")
+    assert again.path == found.path
+    for descriptor in (found.lock, again.lock, frozen.descriptor):
+        os.close(descriptor)
+
+
+def test_nothing_in_an_environment_can_be_written_by_mistake(tmp_path: Path) -> None:
+    def build(path: str, lock: cache.Lock) -> dict[str, object]:
+        (Path(path) / "lib").mkdir()
+        (Path(path) / "lib" / "module.py").write_text("x = 1\n")
+        return {}
+
+    found = cache.use(str(tmp_path), "key", build, lambda: None)
+
+    for path in (Path(found.path) / "lib", Path(found.path) / "lib" / "module.py"):
+        assert not path.stat().st_mode & 0o222
+    os.close(found.lock)
+    assert cache.remove(found.path)
+    assert not Path(found.path).exists()
+
+
+def test_the_command_lists_and_removes_them(tmp_path: Path, stayer: Here) -> None:
+    make(tmp_path / "envs", "a" * 64, size=3_000_000, used=time.time() - 100.0)
+    make(tmp_path / "envs", "b" * 64, size=1_000_000)
+    held = use(tmp_path / "envs", "b" * 64)
+
+    listed = stayer("code", "ls", "--code-dir", str(tmp_path)).works()
+    rows = stayer("code", "ls", "--json", "--code-dir", str(tmp_path)).works().json
+    none = stayer("code", "prune", "--json", "--code-dir", str(tmp_path)).works().json
+    pruned = stayer("code", "prune", "--older-than", "0s", "--code-dir", str(tmp_path)).works()
+
+    assert "3 MB" in listed.lines[0]
+    assert "in use" in listed.lines[1]
+    assert [row["in_use"] for row in rows] == [False, True]
+    assert none == {"removed": [], "freed": 0}
+    assert "removed 1 environment, 3 MB" in pruned.out
+    assert [each.path for each in cache.kept(str(tmp_path / "envs"))] == [held.path]
+    os.close(held.lock)

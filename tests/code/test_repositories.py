@@ -1,0 +1,159 @@
+"""Code from git: a ref becomes a commit, and stays it; nothing of a repository runs unasked."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from stayer.core.errors import BadInput
+from stayer.core.model import Code
+from stayer.core.submit.checks import new_task
+from tests.code.conftest import CodeFleet, GitRepository
+from tests.code.test_requirements import notes, stayer_retry
+from tests.faults.fleet import until
+
+
+def test_a_command_runs_in_the_checkout_of_its_commit(
+    fleet: CodeFleet, repository: GitRepository
+) -> None:
+    commit = repository.commit(train="print('first version')\n")
+    fleet.starts(allow=("*", f"{repository.url}*"))
+    fleet.add("a", "python", "train.py", code=Code(git=f"{repository.url}@main"))
+
+    task = fleet.completed("a")
+
+    assert "first version" in fleet.log("a")
+    assert task.pinned is not None
+    assert task.pinned.commit == commit
+
+
+def test_a_ref_that_moves_does_not_change_what_a_task_runs(
+    fleet: CodeFleet, repository: GitRepository
+) -> None:
+    first = repository.commit(train="raise SystemExit('first')\n")
+    fleet.starts(allow=(f"{repository.url}*",))
+    fleet.add("a", "python", "train.py", code=Code(git=repository.url))
+    assert fleet.ended("a").state == "failed"
+    second = repository.commit(train="print('second')\n")
+
+    stayer_retry(fleet, "a")
+    again = fleet.ended("a")
+    assert (again.attempt, again.state, again.pinned and again.pinned.commit) == (
+        2, "failed", first
+    )  # fmt: skip
+    stayer_retry(fleet, "a", latest_code=True)
+
+    latest = fleet.completed("a")
+    assert latest.pinned is not None
+    assert latest.pinned.commit == second
+
+
+def test_a_repository_that_is_gone_still_serves_what_was_taken(
+    fleet: CodeFleet, repository: GitRepository
+) -> None:
+    commit = repository.commit(train="print('still here')\n")
+    fleet.starts(allow=(f"{repository.url}*",))
+    fleet.add("a", "python", "train.py", code=Code(git=f"{repository.url}@{commit}"))
+    fleet.completed("a")
+    shutil.rmtree(repository.folder)
+    shutil.rmtree(fleet.cache / "envs")
+
+    fleet.add("b", "python", "train.py", code=Code(git=f"{repository.url}@{commit}"))
+
+    fleet.completed("b")
+
+
+def test_a_function_of_a_repository_runs_without_an_app(
+    fleet: CodeFleet, repository: GitRepository
+) -> None:
+    repository.commit(
+        **{
+            "pyproject.toml": '[project]\nname = "acme"\nversion = "1"\ndependencies = ["greet"]\n',
+            "src__acme____init__": "",
+            "src__acme__work": "from datetime import date\nimport greet\n"
+            "def year(day: date, plus: int = 0) -> dict[str, object]:\n"
+            "    return {'year': day.year + plus, 'greet': greet.VERSION}\n",
+        }
+    )
+    fleet.starts(allow=("greet", f"{repository.url}*"))
+    code = Code(git=f"{repository.url}@main")
+    fleet.add("a", name="acme.work:year", parameters={"day": "2026-11-18", "plus": 1}, code=code)
+
+    assert fleet.completed("a").result == {"year": 2027, "greet": "1.0"}
+
+
+def test_no_hook_runs_and_no_submodule_is_fetched(
+    fleet: CodeFleet, repository: GitRepository
+) -> None:
+    show = "import os; print('inner', os.listdir('inner') if os.path.exists('inner') else [])\n"
+    first = repository.commit(train=show)
+    modules = f'[submodule "inner"]\n\tpath = inner\n\turl = {repository.url}\n'
+    repository.run("update-index", "--add", "--cacheinfo", f"160000,{first},inner")
+    repository.commit(**{".gitmodules": modules})
+    # Every repository that git makes with this template has a hook for when files are written.
+    hook = fleet.folder / "template" / "hooks" / "post-index-change"
+    hook.parent.mkdir(parents=True)
+    hook.write_text(f"#!/bin/sh\ntouch {fleet.folder}/hooked\n")
+    hook.chmod(0o755)
+    template = f"GIT_TEMPLATE_DIR={fleet.folder}/template"
+    fleet.starts("one", "--code-env", template, allow=(f"{repository.url}*",))
+    fleet.add("a", "python", "train.py", code=Code(git=repository.url))
+
+    fleet.completed("a")
+
+    assert fleet.log("a").endswith("inner []\n")
+    assert not (fleet.folder / "hooked").exists()
+
+
+def test_a_branch_that_is_not_there_is_said(fleet: CodeFleet, repository: GitRepository) -> None:
+    repository.commit(train="")
+    fleet.starts(allow=(f"{repository.url}*",))
+    fleet.add("a", "python", "train.py", code=Code(git=f"{repository.url}@nowhere"))
+
+    task = fleet.ended("a")
+
+    assert (task.state, task.ending) == ("failed", "environment")
+    assert task.error is not None
+    assert "no branch, tag or commit nowhere" in task.error.message
+
+
+def test_a_folder_of_the_worker_is_no_repository_unless_it_is_named(
+    fleet: CodeFleet, repository: GitRepository
+) -> None:
+    repository.commit(train="")
+    fleet.starts(allow=("*",))
+    fleet.add("a", "python", "train.py", code=Code(git=repository.url))
+
+    until(lambda: "no --allow-code names file:" in notes(fleet, "a"), "for it to be refused")
+
+    assert not (fleet.cache / "git").exists()
+
+
+@pytest.mark.parametrize(
+    ("git", "said"),
+    [
+        ("--upload-pack=touch /tmp/x", "write https://"),
+        ("ext::sh -c touch% /tmp/x", "write https://"),
+        ("ext://host/path", "ext is not taken"),
+        ("file:///etc/../root", "without .."),
+        ("https://host/repo@--upload-pack=x", "is no branch, tag or commit"),
+        ("https://user:secret@host/repo", "credentials"),
+        ("ssh://-oProxyCommand=x/repo", "write https://"),
+        ("https://host/repo#../../etc", "is no folder"),
+    ],
+)
+def test_addresses_that_could_mean_something_else_are_refused(git: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said) as refused:
+        new_task(queue="q", command=("true",), code=Code(git=git))
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    ["--index-url=http://evil/", "-r other.txt", "-e .", "greet @ file:///etc", "../greet",
+     "greet; --hash", "git+https://host/x", "a" * 2000],
+)  # fmt: skip
+def test_requirements_that_are_no_packages_are_refused(requirement: str) -> None:
+    with pytest.raises(BadInput, match="requirement"):
+        new_task(queue="q", command=("true",), code=Code(requirement))

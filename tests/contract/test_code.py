@@ -1,0 +1,113 @@
+"""The code of a task and what it was pinned to, through edits, retries and clones: on every
+store.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from stayer.core.lifecycle import Fail, Pin, decide
+from stayer.core.model import Code, Fault, Pinned, Task
+from stayer.core.submit.edits import Edits
+from stayer.service.control import tasks as control
+from stayer.store import Store
+from stayer.worker import preparation
+from tests.contract.builders import apply, get, new, register, started, submit
+
+CODE = Code(("numpy>=2",), "3.12", "https://host/repo@main")
+OTHER = Code(("scipy",))
+PIN = Pin(Pinned("3.12", "ab12" * 16, "c0ffee"), "numpy==2.0\n")
+ANEW = Pinned("", anew=True)
+
+
+def change(code: Code | None) -> Edits:
+    return Edits(fields={"code": code})
+
+
+def failed(store: Store, id: str = "t") -> Task:
+    register(store)
+    task = apply(store, started(store, id=id, code=CODE), PIN)
+    return apply(store, task, Fail(Fault("Boom"), final=True))
+
+
+@pytest.mark.parametrize("code", [OTHER, None], ids=["other", "none"])
+def test_other_code_takes_the_pin_away_and_the_history_says_so(
+    store: Store, code: Code | None
+) -> None:
+    submit(store, new("t", code=CODE))
+    apply(store, get(store, "t"), PIN)
+
+    control.edit(store, "t", change(code))
+
+    task = get(store, "t")
+    assert (task.code, task.pinned, task.lock) == (code, None, None)
+    note = store.events("t")[-1].note
+    assert note is not None
+    assert "code " in note
+    assert ("scipy" in note) is (code is OTHER)
+
+
+def test_an_edit_of_something_else_leaves_the_pin(store: Store) -> None:
+    submit(store, new("t", code=CODE))
+    apply(store, get(store, "t"), PIN)
+
+    control.edit(store, "t", Edits(fields={"priority": 3, "code": CODE}))
+
+    task = get(store, "t")
+    assert (task.priority, task.code, task.pinned, task.lock) == (3, CODE, PIN.pinned, PIN.lock)
+
+
+def test_a_retry_with_changes_runs_the_same_code(store: Store) -> None:
+    failed(store)
+
+    control.retry(store, "t", edits=Edits(fields={"priority": 3}))
+
+    task = get(store, "t")
+    assert (task.priority, task.pinned, task.lock) == (3, PIN.pinned, PIN.lock)
+
+
+def test_a_retry_with_changes_may_run_the_latest_code_as_well(store: Store) -> None:
+    failed(store)
+
+    control.retry(store, "t", latest_code=True, edits=Edits(fields={"priority": 3}))
+
+    task = get(store, "t")
+    assert (task.priority, task.code, task.pinned, task.lock) == (3, CODE, ANEW, None)
+
+
+@pytest.mark.parametrize(
+    ("latest", "code", "pinned"),
+    [(False, OTHER, None), (True, OTHER, ANEW), (True, None, None)],
+    ids=["other", "other, latest", "none, latest"],
+)
+def test_a_retry_with_other_code_is_not_pinned_to_the_old(
+    store: Store, latest: bool, code: Code | None, pinned: Pinned | None
+) -> None:
+    failed(store)
+
+    control.retry(store, "t", latest_code=latest, edits=change(code))
+
+    task = get(store, "t")
+    assert (task.code, task.pinned, task.lock) == (code, pinned, None)
+
+
+def test_a_clone_asks_for_the_same_code_and_finds_out_anew_what_that_is(store: Store) -> None:
+    failed(store)
+
+    clone = control.clone(store, "t", Edits()).task
+    other = control.clone(store, "t", change(OTHER)).task
+
+    assert (get(store, clone.id).code, get(store, clone.id).pinned) == (CODE, None)
+    assert get(store, other.id).code == OTHER
+
+
+def test_a_pin_that_comes_too_late_is_not_for_other_code(store: Store) -> None:
+    """Whoever resolved it may have read a task of its map before that was edited."""
+    submit(store, new("t", code=CODE))
+    before = get(store, "t")
+    control.edit(store, "t", change(OTHER))
+
+    assert store.commit([decide(before, PIN)]) == [None]
+    assert preparation.agree(store, before, PIN) == PIN
+
+    assert get(store, "t").pinned is None
