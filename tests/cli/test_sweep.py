@@ -84,7 +84,7 @@ def test_wait_knows_sweeps_and_tags(stayer: Here, store: Store, ended: str) -> N
         assert (done.code, len(done.lines)) == (1, 4), arguments
     done = stayer("wait", "--tag", "night", "--state", "complete").works()
     assert len(done.lines) == 3
-    stayer("wait", "--tag", "nobody").works(note="no task matches")
+    stayer("wait", "--tag", "nobody").refuses("no task matches")
     stayer("wait").refuses("give the ids of tasks, or a filter")
     stayer("wait", "s", "--tag", "night").refuses("not both")
     stayer("wait", "nope").refuses("no task 'nope'")
@@ -113,3 +113,18 @@ def test_sweeps_are_listed_apart_from_other_flows(stayer: Here, ended: str, stor
     submit(store, new("other"))
     assert [each["id"] for each in stayer("sweep", "ls", "--json").works().json] == ["s"]
     assert stayer("sweep", "ls").works().lines[1].startswith("s ")
+
+
+@pytest.mark.parametrize("verb", ["clone", "retry"])
+def test_a_command_that_names_its_parameters_gets_no_others_without_them(
+    stayer: Here, store: Store, ended: str, verb: str
+) -> None:
+    stayer(verb, "s.sweep.1", "-p", "lr=0.05").refuses("give the whole command too")
+    assert get(store, "s.sweep.1").state == "failed"
+
+    command = ("--", "train", "--lr", "0.05", "2")
+    done = stayer(verb, "s.sweep.1", "-p", "lr=0.05", *command).works()
+
+    task = get(store, "s.sweep.1" if verb == "retry" else done.lines[0])
+    assert task.command == command[1:]
+    assert task.parameters == {"lr": 0.05, "seed": 2}

@@ -131,7 +131,8 @@ def _move(source: Store, target: Store, as_json: bool) -> None:
     print_line(f"{address(source)} is as it was, takes no more changes, and says where it has gone")
     print_line("Now let everybody use the new one (`store` in stayer.toml, or STAYER_STORE):")
     print_line(f"  export STAYER_STORE='{address(target)}'")
-    print_line("  stayer doctor && stayer worker")
+    print_line("  stayer doctor")
+    print_line("Then start the workers again, with the options that they had.")
 
 
 def _reopen(source: Store, target_url: str | None, yes: bool, as_json: bool) -> None:

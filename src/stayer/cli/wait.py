@@ -47,7 +47,7 @@ def wait(given: Given, selection: Selection, timeout: float | None, as_json: boo
 
     store, tries, found = retry_while_unreachable(begin, deadline, note)
     if not found and not selection.ids:
-        note("no task matches")
+        raise BadInput("no task matches, so there is nothing to wait for")
     open_ids = dict.fromkeys(found)
     ended = _each_as_it_ends(store, open_ids, time_left(deadline), tries)
     if as_json:

@@ -35,6 +35,10 @@ _NAMED = 10
 """How many names of a circle an error shows at either end."""
 
 
+SWEEP_PART = "sweep"
+"""What the only part of a sweep is called, which is a map."""
+
+
 class Part(Struct, frozen=True, kw_only=True):
     """A node of a flow's graph: one task, or the tasks of a map."""
 

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from stayer.core import codec, limits
 from stayer.core.errors import BadInput
 from stayer.core.fault_text import fault_line
-from stayer.core.flows.model import FlowInfo, NewFlow, check_tasks, part_of
+from stayer.core.flows.model import SWEEP_PART, FlowInfo, NewFlow, check_tasks, part_of
 from stayer.core.flows.plan import PartPlan, lay_out
 from stayer.core.limits import quote
 from stayer.core.model import FINISHED, JSON, NewTask, State, Task, Value
 from stayer.core.units import rfc3339
 
-PART = "sweep"
+PART = SWEEP_PART
 """What the map of a sweep is called: tasks are `SWEEP.sweep.0`, `SWEEP.sweep.1` …"""
 NOT_FOR_SWEEPS = ("id", "unique", "near", "near_wait")
 """What the tasks of a sweep can't all have."""

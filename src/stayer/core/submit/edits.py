@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from stayer.core import codec, units
 from stayer.core.errors import BadInput
 from stayer.core.fields import EDITABLE, SUBMISSION, Field
+from stayer.core.flows.model import SWEEP_PART
 from stayer.core.lifecycle import Edit
 from stayer.core.limits import quote
 from stayer.core.model import JSON, NewTask, Policy, Task, Value
@@ -180,6 +181,7 @@ def _with_moments(fields: Mapping[str, Any], now: float) -> dict[str, Any]:
 
 def _made(asked: dict[str, Any], task: Task, edits: Edits) -> NewTask:
     """Check all of it as if it were submitted, with the single parameters that are set."""
+    _check_filled_in(task, edits)
     if edits.fields.get("command") is not None and "name" not in edits.fields:
         asked["name"] = None
     if edits.fields.get("name") is not None and "command" not in edits.fields:
@@ -196,6 +198,19 @@ def _made(asked: dict[str, Any], task: Task, edits: Edits) -> NewTask:
     new = checks.new_task(**asked)
     codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
     return replace(new, policy=replace(new.policy, **unlimited)) if unlimited else new
+
+
+def _check_filled_in(task: Task, edits: Edits) -> None:
+    """Refuse other parameters for the command of a sweep, which has the old ones in its words: it
+    would run with those, and be shown with the others.
+    """
+    changes_parameters = bool(edits.parameters) or "parameters" in edits.fields
+    keeps_command = task.command is not None and not {"command", "name"} & edits.fields.keys()
+    if changes_parameters and keeps_command and task.part == SWEEP_PART:
+        raise BadInput(
+            f"the parameters of {task.id} are part of its command, which would stay as it is: "
+            "give the whole command too, such as -p lr=0.05 -- python train.py --lr 0.05"
+        )
 
 
 def _with_parameters(known: Value, wanted: Mapping[str, JSON], id: str) -> Value:
