@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -71,24 +72,22 @@ class TestWatchers:
     def test_see_each_event_once_while_many_write_and_several_watch(
         self, store: MySqlStore, url: str
     ) -> None:
-        stop = threading.Event()
+        deadline = time.monotonic() + PATIENCE
 
         def watch() -> list[int]:
             mine = opened(url)
             found: list[int] = []
-            while True:
-                is_last = stop.is_set()
-                events = mine.watch(found[-1] if found else 0, 0.0 if is_last else 0.05, 50)
+            while len(found) < 60 and time.monotonic() < deadline:
+                events = mine.watch(found[-1] if found else 0, 0.05, 50)
                 found += [event.number for event in events]
-                if is_last and not events:
-                    mine.close()
-                    return found
+            found += [event.number for event in mine.watch(found[-1], 0.0, 50)]
+            mine.close()
+            return found
 
         watching = [in_thread(watch) for _ in range(3)]
         with ThreadPoolExecutor(4) as writers:
             for _ in range(60):
                 writers.submit(fill, store, 1)
-        stop.set()
         for found in watching:
             assert found() == list(range(1, 61))
 

@@ -143,6 +143,12 @@ def _begun(source: Store, target: Store) -> Seal:
         _refuse_what_is_not_empty(target)
     if ours is None:
         ours = _seal(source, target)
+    else:
+        # Whoever was killed may have left it sealed in part, and not have looked who is there.
+        source.put_seal(ours)
+        _refuse_while_in_use(source)
+    if theirs is not None:
+        target.put_seal(theirs)
     if theirs is None:
         target.put_seal(
             replace(ours, role="target", other=address(source), other_identity=source.identity())

@@ -66,6 +66,8 @@ def wait_for(tx: Transaction, seq: int, waits: Sequence[str]) -> None:
             tx.run("waits.more", seq, id)
     if waits:
         named = tx.array(waits)
+        if tx.dialect.lock:
+            tx.all("upstreams.there", named)  # none of them ends before it is known who waits
         tx.run("upstreams.needed", named)
         tx.run("outbox.ended", tx.now, named)
 

@@ -87,7 +87,7 @@ def relay(tx: Transaction, limit: int) -> bool:
     heard: list[str] = []
     alive: list[str] = []
     left = limit
-    for id, state in tx.all("outbox", limit):
+    for id, state in _claim_outbox(tx, limit):
         if state not in FINISHED:
             alive.append(id)
         waiters = tx.all("outbox.waiters", id, left) if state in FINISHED else []
@@ -105,6 +105,21 @@ def relay(tx: Transaction, limit: int) -> bool:
     return tx.one("outbox" + UNCLAIMED, 1) is not None
 
 
+def _claim_outbox(tx: Transaction, limit: int) -> list[tuple[str, State]]:
+    """Claim what has ended, with the state that each is in now. Where several write at a time, the
+    statement that claims may see a row of the outbox that is newer than what it sees of the task.
+    """
+    claimed: list[tuple[str, State]] = [(id, state) for id, state in tx.all("outbox", limit)]
+    if not claimed or not tx.dialect.lock:
+        return claimed
+    states: dict[str, State] = dict(tx.all("outbox.states", tx.array(id for id, _ in claimed)))
+    return [
+        (id, states.get(id, state))
+        for id, state in claimed
+        if id in states or state in FINISHED  # else it was deleted just now: the next one knows how
+    ]
+
+
 def _tell(tx: Transaction, ended: Mapping[int, Sequence[Ended]]) -> None:
     # Locked before any wait is looked at: of two who bring the last two ends at the same time, the
     # second one has to see that nothing is left.
@@ -113,7 +128,9 @@ def _tell(tx: Transaction, ended: Mapping[int, Sequence[Ended]]) -> None:
     tx.many("waits.end", [(seq, each.id) for seq, of in ended.items() for each in of])
     changes = []
     for seq in ended:
-        task = tasks[seq]
+        task = tasks.get(seq)
+        if task is None:
+            continue  # deleted meanwhile
         waits = tx.one("waits.any", seq)
         assert waits is not None
         if task.state == "waiting":

@@ -80,7 +80,8 @@ def drop_queue(tx: Transaction, name: str, limit: int) -> int:
     left = tx.one("queue.left", name)
     # With no task found there is none, whatever the counters say: rows may have been replaced by
     # hand, of which no trigger hears.
-    if left is None or not left[0] or not seqs:
+    is_empty = not seqs and not tx.all("queue.tasks" + UNCLAIMED, name, 1)
+    if left is None or not left[0] or is_empty:
         tx.run("queue.drop", name)
         tx.run("queue.drop_shares", name)
         return 0

@@ -66,8 +66,12 @@ def reserve(
             continue
         tasks += _take(tx, seqs, queue, worker, node, ledger)
         if rules.bucket is not None:
+            # Somebody may have taken from it at a later moment than this one began.
+            moment = max(tx.now, rules.bucket.at or 0.0)
+            if moment - tx.now > rules.bucket.rate.per:
+                moment = tx.now  # the clock was set back
             tokens = rules.bucket.level(tx.now) - len(seqs)
-            tx.send("reserve.tokens", [(tokens, tx.now, queue)])
+            tx.send("reserve.tokens", [(tokens, moment, queue)])
         ledger.moved(queue, "pending", "reserved", len(seqs))
     return tasks
 

@@ -490,7 +490,8 @@ SET times_watched = times_watched + CASE WHEN drain = {no} THEN 1 ELSE 0 END, dr
 WHERE id = ? AND dead = {no};
 
 -- name: worker
-SELECT number, lease_end, dead FROM stayer_workers WHERE id = ?;
+-- Locked, so that it neither beats nor takes anything meanwhile.
+SELECT number, lease_end, dead FROM stayer_workers WHERE id = ? {lock};
 
 -- name: history
 -- The parts of a task's history, the oldest first: how many lines came before (null for those that
@@ -963,7 +964,7 @@ SELECT named.value, coalesce(t.state, p.state, 'cancelled'), ?1 FROM {from texts
 LEFT JOIN stayer_tasks AS t ON t.id = named.value
 LEFT JOIN stayer_purged AS p ON p.id = named.value
 WHERE t.id IS NULL OR t.finished_at IS NOT NULL
-{or nothing id};
+{upsert id} state = {excluded state};
 
 -- name: outbox
 -- limit. The state in which the task is now, else in which it was when it went.
@@ -972,6 +973,10 @@ LEFT JOIN stayer_tasks AS t ON t.id = o.id
 ORDER BY o.at
 LIMIT ?
 {claim o};
+
+-- name: outbox.states
+-- The states that these are in now.
+SELECT id, state FROM stayer_tasks WHERE id {in texts ?};
 
 -- name: outbox.waiters
 -- id, limit.

@@ -7,6 +7,7 @@ only how each is run: as a look or as a change, and again if it failed for what 
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Concatenate, ParamSpec, TypeVar, Unpack
@@ -263,15 +264,17 @@ class SqlStore(Store):
     def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
         """Events after a number, waiting for the first."""
         waiter: Waiter | None = None
+        deadline = time.monotonic() + timeout  # a waiter may wake for nothing, again and again
         try:
             while True:
                 events = self._watched(since, limit)
-                if events or timeout <= 0:
+                left = deadline - time.monotonic()
+                if events or left <= 0:
                     return events
                 if waiter is None:
                     # Listens before it looks once more, so that nothing falls between.
                     waiter = self._database.event_waiter()
-                elif not waiter.wait(timeout):
+                elif not waiter.wait(left):
                     return []
         finally:
             if waiter is not None:

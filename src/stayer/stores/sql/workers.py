@@ -159,8 +159,8 @@ def drop_worker(tx: Transaction, worker: str, number: int | None = None) -> list
             f"worker {worker} is alive (its lease ends in {format_duration(lease_end - tx.now)}): "
             "only a stale one can be dropped. Stop it first"
         )
-    held = holdings(tx, worker)
     tx.run("bury", worker, last)
+    held = holdings(tx, worker)
     tx.run("bury.forget")
     return held
 

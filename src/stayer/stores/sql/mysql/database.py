@@ -88,6 +88,7 @@ class Database:
         from stayer.stores.sql.mysql import seal
 
         assert isinstance(tx, MySqlTransaction)
+        tx.committing = True  # the first of these does
         if message is None:
             seal.drop_triggers(tx)
         else:
