@@ -73,8 +73,14 @@ class Terminal:
         seen = len(self.text)
         while text not in self.text[seen:]:
             self.type(keys)
-            while text not in self.text[seen:] and select.select([self._ours], [], [], 2)[0]:
+            while text not in self.text[seen:] and self._has_more():
                 assert self._more(), f"the command ended without {text!r}: {self.text}"
+
+    def _has_more(self) -> bool:
+        """Whether it prints something within two seconds."""
+        poll = select.poll()  # which takes descriptors of any number
+        poll.register(self._ours, select.POLLIN)
+        return bool(poll.poll(2000))
 
     def interrupt(self) -> int:
         """Press Ctrl-C, again and again as people do, until it has ended; its exit code.
@@ -83,7 +89,7 @@ class Terminal:
         """
         while True:
             self.type("\x03")
-            while select.select([self._ours], [], [], 2)[0]:
+            while self._has_more():
                 if not self._more():
                     return self.end()
 

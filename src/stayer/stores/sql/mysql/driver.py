@@ -80,7 +80,9 @@ class Connection:
         """Whether it seems to be: one that the server has closed has something to read."""
         sock = getattr(self._raw, "_sock", None)
         if sock is not None:
-            return not select.select([sock], [], [], 0)[0]
+            poll = select.poll()
+            poll.register(sock, select.POLLIN)
+            return not poll.poll(0)
         if time.monotonic() - self._used < _NO_ANSWER:
             return True
         try:

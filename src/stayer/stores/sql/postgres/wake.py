@@ -93,7 +93,8 @@ class Listener:
         self._thread: threading.Thread | None = None
         self._tried = threading.Event()
         self._is_left = False
-        self._rope = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._rope: tuple[int, int] | None = None
+        """What wakes the thread; there is none before there was one."""
         self.hears = False
         """Whether what is sent now comes here."""
 
@@ -106,6 +107,8 @@ class Listener:
             if self._thread is None and self._opening is not None:
                 self._tried.clear()
                 self._is_left = False
+                if self._rope is None:
+                    self._rope = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
                 self._thread = threading.Thread(
                     target=self._listen, name="stayer-listen", daemon=True
                 )
@@ -123,11 +126,23 @@ class Listener:
         with self._guard:
             thread = self._thread
             self._is_left = True
-        if thread is None or self._pid != os.getpid():
+        if self._pid != os.getpid():
             return
-        os.write(self._rope[1], b"x")
-        thread.join(_PATIENCE)
-        os.read(self._rope[0], 1)
+        if thread is not None:
+            assert self._rope is not None
+            os.write(self._rope[1], b"x")
+            thread.join(_PATIENCE)
+        if thread is None or not thread.is_alive():
+            self._drop_rope()
+
+    def __del__(self) -> None:
+        if self._pid == os.getpid():
+            self._drop_rope()
+
+    def _drop_rope(self) -> None:
+        rope, self._rope = self._rope, None
+        for end in rope or ():
+            os.close(end)
 
     def _listen(self) -> None:
         pause = _BACKOFF[0]
@@ -157,6 +172,7 @@ class Listener:
         self._tried.set()
         poll = select.poll()
         poll.register(connection.fileno(), select.POLLIN)
+        assert self._rope is not None
         poll.register(self._rope[0], select.POLLIN)
         while not self._is_left:
             ready = poll.poll(_LINGER * 1000)
@@ -167,6 +183,7 @@ class Listener:
 
     def _pause(self, seconds: float) -> None:
         poll = select.poll()
+        assert self._rope is not None
         poll.register(self._rope[0], select.POLLIN)
         poll.poll(seconds * 1000)
 
