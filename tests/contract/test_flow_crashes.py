@@ -237,7 +237,7 @@ def commands(store: Store, act: Callable[[], object]) -> list[str]:
         return sorted(name for name in now for _ in range(now[name] - before.get(name, 0)))
     assert isinstance(store, SqliteStore)
     said: list[str] = []
-    connection = store._database._idle[-1].sqlite
+    connection = store._database.pool._idle[-1].sqlite
     connection.set_trace_callback(said.append)
     act()
     connection.set_trace_callback(None)

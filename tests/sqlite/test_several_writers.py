@@ -103,7 +103,7 @@ def test_whoever_takes_from_a_limited_queue_locks_it_first(tmp_path: Path) -> No
         register(store)
         store.submit([new("open", queue="open"), new("few", queue="few")])
         store.set_queue("few", limit=1)
-        connection = store._database._idle[-1].sqlite  # type: ignore[attr-defined]
+        connection = store._database.pool._idle[-1].sqlite  # type: ignore[attr-defined]
         connection.set_trace_callback(said.append)
         store.reserve("w", ["open"], 1, EVERYTHING)
         is_locked = [each for each in said if "stayer_queues" in each and LOCKING.lock in each]
@@ -122,7 +122,7 @@ def test_whoever_only_looks_claims_nothing(tmp_path: Path) -> None:
         store = open_store(f"sqlite:///{tmp_path / 's.db'}")
         store.setup()
         store.submit([new("a")])
-        connection = store._database._idle[-1].sqlite  # type: ignore[attr-defined]
+        connection = store._database.pool._idle[-1].sqlite  # type: ignore[attr-defined]
         connection.set_trace_callback(said.append)
         assert [task.id for task in store.peek("q", 5)] == ["a"]
         assert store.forget({"complete": 1.0}, 5) == 0

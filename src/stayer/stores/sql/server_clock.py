@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from threading import Lock
 
+from stayer.stores.sql.forking import mind_forks
+
 _FRESH = 1.0
 """For how long what the server said is carried on by this machine's own count of seconds."""
 _KEPT = 10.0
@@ -19,9 +21,14 @@ class ServerClock:
     """
 
     def __init__(self) -> None:
-        self._guard = Lock()
         self._ahead: float | None = None
         self._heard = self._best_at = 0.0
+        self.after_fork()
+        mind_forks(self)
+
+    def after_fork(self) -> None:
+        """Another thread may have had the lock."""
+        self._guard = Lock()
 
     def set(self, said: float) -> float:
         """The server has just said what time it is."""

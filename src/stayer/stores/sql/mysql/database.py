@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from stayer.core.errors import BadInput, StoreMoved
 from stayer.stores.sql import sealing
 from stayer.stores.sql.bulk import Bulk
+from stayer.stores.sql.forking import mind_forks
 from stayer.stores.sql.mysql import driver, upkeep
 from stayer.stores.sql.mysql.bulk import FewTrips
 from stayer.stores.sql.mysql.dialect import CompiledStatements, statements
@@ -19,6 +18,7 @@ from stayer.stores.sql.mysql.errors import DUPLICATE, SIGNALLED, code_of, transl
 from stayer.stores.sql.mysql.seal import SEALED_MESSAGE
 from stayer.stores.sql.mysql.transaction import MySqlTransaction, Numbers
 from stayer.stores.sql.mysql.wake import PollingWaiter
+from stayer.stores.sql.pool import ConnectionPool
 from stayer.stores.sql.server_clock import ServerClock
 from stayer.stores.sql.submit import IdTaken
 from stayer.stores.sql.table_names import DEFAULT_PREFIX
@@ -26,11 +26,7 @@ from stayer.stores.sql.transaction import Transaction
 
 NOW = "timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) / 1e6"
 """The server's clock, whatever the time zone."""
-_IDLE = 8
-"""How many unused connections are kept."""
 _LOOK = (b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", b"START TRANSACTION READ ONLY")
-_inherited: list[Connection] = []
-"""Connections of a parent process, kept so that nothing closes them here."""
 
 
 class Database:
@@ -54,11 +50,10 @@ class Database:
         self._options = dict(options)
         self._driver = driver.load(driver_name)
         self._collation: str | None = None
-        self._idle: list[Connection] = []
-        self._guard = threading.Lock()
-        self._pid = os.getpid()
+        self.pool = ConnectionPool(self._connect, Connection.is_alive)
         self._upkeep = upkeep.Pace()
         self.numbers = Numbers()
+        mind_forks(self)
 
     def setup(self) -> None:
         """Make or upgrade the tables."""
@@ -97,7 +92,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[MySqlTransaction]:
         """One consistent look."""
-        with self.connected() as connection:
+        with self.pool.lent() as connection:
             tx = self._transaction(connection)
             with self._translated(tx, connection.errors):
                 tx.defer(_LOOK)
@@ -107,7 +102,7 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[MySqlTransaction]:
         """One change: all of it, or nothing."""
-        with self.connected() as connection:
+        with self.pool.lent() as connection:
             tx = self._transaction(connection)
             with self._translated(tx, connection.errors):
                 tx.defer([b"START TRANSACTION"])
@@ -121,7 +116,7 @@ class Database:
     def joined(self, connection: object) -> Iterator[MySqlTransaction]:
         """A part of the caller's own transaction, on the caller's connection."""
         joined = Joined(connection)
-        with self.connected() as own:
+        with self.pool.lent() as own:
             found = self._statements(own)
         tx = MySqlTransaction(self, joined, found, self.clock(), is_joined=True)
         with self._translated(tx, joined.errors):
@@ -174,30 +169,19 @@ class Database:
     @contextmanager
     def looking(self) -> Iterator[MySqlTransaction]:
         """One statement that only looks, in one round trip."""
-        with self.connected() as connection:
+        with self.pool.lent() as connection:
             tx = MySqlTransaction(self, connection, self._statements(connection), 0.0)
             with self._translated(tx, connection.errors):
                 yield tx
 
     def close(self) -> None:
         """Close the connections that nobody uses now."""
-        if self._pid != os.getpid():
-            self._forget()
-        with self._guard:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        self.pool.close()
 
-    @contextmanager
-    def connected(self) -> Iterator[Connection]:
-        """A connection that nobody else uses meanwhile."""
-        connection = self._take()
-        try:
-            yield connection
-        except BaseException:
-            connection.close()
-            raise
-        self._put(connection)
+    def after_fork(self) -> None:
+        """Numbers that the parent has drawn are its own."""
+        self._upkeep = upkeep.Pace()
+        self.numbers = Numbers()
 
     @contextmanager
     def _translated(
@@ -224,39 +208,11 @@ class Database:
             seal = sealing.read(tx)
         return StoreMoved(f"{self.url}: {'it was moved' if seal is None else seal.message}")
 
-    def _take(self) -> Connection:
-        if self._pid != os.getpid():
-            self._forget()
-        while True:
-            with self._guard:
-                connection = self._idle.pop() if self._idle else None
-            if connection is None:
-                return self._connect()
-            if connection.is_alive():
-                return connection
-            connection.close()
-
     def _connect(self) -> Connection:
         try:
             return Connection(self._driver, self._options, self._collation)
         except (self._driver.Error, OSError) as error:
             raise translation(self.url, error, committing=False) from error
-
-    def _put(self, connection: Connection) -> None:
-        with self._guard:
-            if len(self._idle) < _IDLE:
-                self._idle.append(connection)
-                return
-        connection.close()
-
-    def _forget(self) -> None:
-        """A connection must not be used, nor closed, by a forked child: leave it to the parent."""
-        _inherited.extend(self._idle)
-        self._idle = []
-        self._guard = threading.Lock()
-        self._pid = os.getpid()
-        self._upkeep = upkeep.Pace()
-        self.numbers = Numbers()
 
     def _statements(self, connection: Connection) -> CompiledStatements:
         return statements(connection.collation, self.prefix)

@@ -9,13 +9,13 @@ seconds.
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
 
 from stayer.core.errors import StayerError
+from stayer.stores.sql.forking import mind_forks
 
 _SPACING = 0.005
 """The least time between two sendings: under load there is one for many commits."""
@@ -35,11 +35,12 @@ class Afterwards:
     ) -> None:
         self._send = send
         self._upkeep = upkeep
-        self._begin()
+        self.after_fork()
+        mind_forks(self)
         atexit.register(_close, weakref.ref(self))
 
-    def _begin(self) -> None:
-        self._pid = os.getpid()
+    def after_fork(self) -> None:
+        """The thread, and what it was to send, are the parent's."""
         self._guard = threading.Condition()
         self._messages: dict[str, None] = {}
         self._has_events = self._has_counts = False
@@ -50,8 +51,6 @@ class Afterwards:
 
     def committed(self, messages: Iterable[str], has_events: bool) -> None:
         """Something was committed that these messages tell of."""
-        if self._pid != os.getpid():
-            self._begin()
         with self._guard:
             self._messages.update(dict.fromkeys(messages))
             self._has_events |= has_events
@@ -64,8 +63,6 @@ class Afterwards:
 
     def close(self) -> None:
         """Send what there is, and end the thread."""
-        if self._pid != os.getpid():
-            return
         with self._guard:
             self._is_closing = True
             self._guard.notify()

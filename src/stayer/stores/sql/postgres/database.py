@@ -2,212 +2,33 @@
 
 from __future__ import annotations
 
-import os
 import select
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
 import psycopg
-from psycopg.adapt import AdaptersMap, Loader
 from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
-from psycopg.types.numeric import Int8Dumper
 
 from stayer.core.errors import BadInput, StoreError
 from stayer.stores.sql.bulk import Bulk
-from stayer.stores.sql.dialect import Dialect, Statements
+from stayer.stores.sql.dialect import Dialect
+from stayer.stores.sql.pool import ConnectionPool
 from stayer.stores.sql.postgres.afterwards import Afterwards
 from stayer.stores.sql.postgres.dialect import DIALECT, statements
 from stayer.stores.sql.postgres.errors import Gone, is_lost, translated, translation
 from stayer.stores.sql.postgres.fast import FastBulk, WaryBulk
+from stayer.stores.sql.postgres.transaction import PostgresTransaction, adapt, raw_cursor
 from stayer.stores.sql.postgres.url import Address
 from stayer.stores.sql.postgres.wake import Listener, ServerWaiter
 from stayer.stores.sql.server_clock import ServerClock
-from stayer.stores.sql.transaction import Cell, Named, Row, Transaction
+from stayer.stores.sql.transaction import Row, Transaction
 
 Connection: TypeAlias = psycopg.Connection[Row]
-_IDLE = 8
-"""How many unused connections are kept."""
 _PREPARED_AFTER, _PREPARED = 3, 400
 """After how many uses a statement is prepared, and how many a connection keeps: all there are."""
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE"
-
-
-class _FlagLoader(Loader):
-    """Booleans as 0 and 1, as they are on every database."""
-
-    def load(self, data: bytes | bytearray | memoryview) -> int:
-        return int(bytes(data) == b"t")
-
-
-def adapt(adapters: AdaptersMap) -> None:
-    """What goes to the server, and comes from it, in another form than the driver has: every whole
-    number has one type, whatever its size, so a statement is prepared once.
-    """
-    adapters.register_dumper(int, Int8Dumper)
-    adapters.register_loader("bool", _FlagLoader)
-
-
-_numbered = threading.Lock()
-_last_number = 0
-
-
-class Numbers:
-    """Numbers for the lines of histories: millionths of a second, each given once by this process.
-    They need only grow in the history of each task.
-    """
-
-    def __init__(self, now: float) -> None:
-        self._now = int(now * 1_000_000)
-
-    def take(self, count: int) -> int:
-        global _last_number  # noqa: PLW0603
-        with _numbered:
-            first = max(self._now, _last_number + 1)
-            _last_number = first + count - 1
-        return first
-
-
-def raw_cursor(connection: psycopg.Connection[Any]) -> psycopg.RawCursor[Row]:
-    """A cursor for our statements, on whosever connection."""
-    return psycopg.RawCursor(connection, row_factory=tuple_row)
-
-
-_Unsent: TypeAlias = tuple[str, Sequence[Cell] | None, psycopg.RawCursor[Row] | None]
-"""A statement, its parameters, and who is to have what it gives."""
-
-
-class PostgresTransaction:
-    """A transaction on a connection (see `Transaction`). It begins with the first statement; what
-    nobody waits for goes to the server with the next one, and the last with the commit: so most
-    operations take two or three round trips.
-    """
-
-    def __init__(
-        self,
-        connection: psycopg.Connection[Any],
-        statements: Statements,
-        now: float,
-        begin: str | None,
-        bulk: Bulk,
-    ) -> None:
-        self._connection = connection
-        self._is_ours = begin is not None
-        self._cursor = self._new_cursor()
-        self._statements = statements
-        self._unsent: list[_Unsent] = [(begin, None, None)] if begin else []
-        self._prefetched: dict[tuple[Named, str], psycopg.RawCursor[Row]] = {}
-        self.has_begun = False
-        self.now = now
-        self.dialect: Dialect = DIALECT
-        self.bulk = bulk
-        self.array = DIALECT.array
-        self.messages: dict[str, None] = {}
-        """Whom to wake once it is committed."""
-        self.has_events = False
-        self.make_queues: Callable[[list[str]], None] | None = None
-        """Makes queues before this does: in a transaction that may stay open for long, a new row
-        would keep all others waiting who submit to that queue."""
-
-    def all(self, statement: Named, *parameters: Cell) -> list[Row]:
-        if self._prefetched:
-            fetched = self._prefetched.pop((statement, repr(parameters)), None)
-            if fetched is not None:
-                if self._unsent:
-                    self.flush()
-                return fetched.fetchall()
-        return self._execute(self._statements[statement], parameters).fetchall()
-
-    def one(self, statement: Named, *parameters: Cell) -> Row | None:
-        rows = self.all(statement, *parameters)
-        return rows[0] if rows else None
-
-    def run(self, statement: Named, *parameters: Cell) -> int:
-        return self._execute(self._statements[statement], parameters).rowcount
-
-    def many(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> int:
-        text = self._statements[statement]
-        rows = list(parameters)
-        if not rows:
-            return 0
-        with self._connection.pipeline():
-            self._send_all()
-            cursors = [self._new_cursor().execute(text, row) for row in rows]
-        return sum(cursor.rowcount for cursor in cursors)
-
-    def send(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> None:
-        self.has_events |= statement == "event"
-        text = self._statements[statement]
-        if statement == "count" and self.make_queues is not None:
-            parameters = list(parameters)
-            self.make_queues([row[-1] for row in parameters])
-        self._unsent.extend((text, row, None) for row in parameters)
-
-    def prefetch(self, statement: Named, *parameters: Cell) -> None:
-        cursor = self._new_cursor()
-        self._prefetched[statement, repr(parameters)] = cursor
-        self._unsent.append((self._statements[statement], parameters, cursor))
-
-    def delete_tasks(self, seqs: list[int]) -> None:
-        self.send("purge.dated", [(repr(self.now),)])
-        self.run("purge", self.array(seqs))
-        self.has_events = True
-
-    def numbers(self) -> Numbers:
-        return Numbers(self.now)
-
-    def notify(self, queues: Iterable[str], workers: Iterable[str]) -> None:
-        self.messages.update((f"queue {queue}", None) for queue in queues)
-        self.messages.update((f"worker {worker}", None) for worker in workers)
-
-    def flush(self, last: str | None = None) -> None:
-        """Send what is left, and this; nothing if the transaction has not begun."""
-        if not self.has_begun and len(self._unsent) < 2:
-            return
-        if last is not None:
-            self._unsent.append((last, None, None))
-        with self._connection.pipeline():
-            self._send_all()
-
-    def sql(self, text: str, *parameters: Cell) -> list[Row]:
-        """The rows that SQL of PostgreSQL's own gives, with the names of this store's tables."""
-        return self._execute(self._statements.named(text), parameters).fetchall()
-
-    def ddl(self, text: str) -> None:
-        """Make or drop something of this store's, whose names are as in our SQL."""
-        self.script(self._statements.named(text))
-
-    def script(self, text: str) -> None:
-        """Run several statements, as they are."""
-        self.flush()
-        self._cursor.execute(text, prepare=False)
-
-    def _execute(self, text: str, parameters: Sequence[Cell]) -> psycopg.RawCursor[Row]:
-        if not self._unsent:
-            return self._cursor.execute(text, parameters)
-        with self._connection.pipeline():
-            self._send_all()
-            self._cursor.execute(text, parameters)
-        return self._cursor
-
-    def _new_cursor(self) -> psycopg.RawCursor[Row]:
-        cursor = raw_cursor(self._connection)
-        if not self._is_ours:
-            adapt(cursor.adapters)
-        return cursor
-
-    def _send_all(self) -> None:
-        unsent, self._unsent = self._unsent, []
-        self.has_begun = True
-        for text, parameters, cursor in unsent:
-            (cursor or self._new_cursor()).execute(text, parameters)
-
-
-_inherited: list[Connection] = []
-"""Connections of a parent process, kept so that nothing closes them here."""
 
 
 class Database:
@@ -221,9 +42,7 @@ class Database:
         self._given_clock = clock
         self._clock = ServerClock()
         self._statements = statements(address.schema, address.prefix)
-        self._idle: list[Connection] = []
-        self._guard = threading.Lock()
-        self._pid = os.getpid()
+        self.pool = ConnectionPool(self._connect, _is_quiet)
         self.is_pooled = False
         """Whether a pooler is between this and the server."""
         self._afterwards = Afterwards(self._send, self._keep_up)
@@ -323,19 +142,9 @@ class Database:
 
     def close(self) -> None:
         """Close the connections that nobody uses now."""
-        if self._pid != os.getpid():
-            self._forget()
         self._afterwards.close()
         self._listener.close()
-        with self._guard:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
-
-    def __del__(self) -> None:
-        if self._pid == os.getpid():
-            for connection in self._idle:
-                connection.close()
+        self.pool.close()
 
     # Connections
 
@@ -378,13 +187,13 @@ class Database:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        connection = self._take()
+        connection = self.pool.take()
         try:
             yield connection
         except BaseException as error:
             self._put_after(connection, error)
             raise
-        self._put(connection)
+        self.pool.put(connection)
 
     def _commit(self, tx: PostgresTransaction) -> None:
         try:
@@ -401,40 +210,15 @@ class Database:
             with suppress(psycopg.Error):
                 if connection.info.transaction_status != TransactionStatus.IDLE:
                     connection.execute("ROLLBACK")
-                self._put(connection)
+                self.pool.put(connection)
                 return
         with suppress(psycopg.Error):
             connection.close()
         if isinstance(error, psycopg.Error) and is_lost(error):
             raise Gone(f"{self.address.url} has hung up: nothing was done ({error})") from error
 
-    def _take(self) -> Connection:
-        """One that nobody uses, if it is still good, or a new one."""
-        if self._pid != os.getpid():
-            self._forget()
-        while True:
-            with self._guard:
-                if not self._idle:
-                    break
-                connection = self._idle.pop()
-            if not _has_news(connection):
-                return connection
-            connection.close()  # an idle server says nothing, but that it hangs up
+    def _connect(self) -> Connection:
         return self.open(self.address.conninfo)
-
-    def _put(self, connection: Connection) -> None:
-        with self._guard:
-            if len(self._idle) < _IDLE:
-                self._idle.append(connection)
-                return
-        connection.close()
-
-    def _forget(self) -> None:
-        """A connection must not be used, nor closed, by a forked child: leave it to the parent."""
-        _inherited.extend(self._idle)
-        self._idle = []
-        self._guard = threading.Lock()
-        self._pid = os.getpid()
 
     # Waking
 
@@ -463,13 +247,13 @@ class Database:
             cursor.execute(self._statements["upkeep"])
 
 
-def _has_news(connection: Connection) -> bool:
-    """Whether the server has said something, or hung up, while nobody asked."""
+def _is_quiet(connection: Connection) -> bool:
+    """Whether it can be used: an idle server says nothing, but that it hangs up."""
     if connection.closed:
-        return True
+        return False
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
+    return not poll.poll(0)
 
 
 def driver_connection(connection: Any) -> psycopg.Connection[Any]:

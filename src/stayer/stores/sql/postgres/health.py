@@ -8,7 +8,8 @@ from stayer.core.insight.health import Finding
 from stayer.core.model import STATES
 from stayer.core.units import format_duration
 from stayer.stores.sql.postgres import schema
-from stayer.stores.sql.postgres.database import Database, PostgresTransaction
+from stayer.stores.sql.postgres.database import Database
+from stayer.stores.sql.postgres.transaction import PostgresTransaction
 
 OLDEST = 140000
 """The oldest server that will do, as it numbers itself."""

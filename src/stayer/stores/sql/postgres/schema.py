@@ -11,8 +11,9 @@ from stayer.core.errors import StoreUnusable
 from stayer.core.fields import FIELDS, STORED, Field
 from stayer.core.model import Policy
 from stayer.stores.sql.journal import EVENTS_KEPT, TRIMMED_EVERY
-from stayer.stores.sql.postgres.database import Database, PostgresTransaction
+from stayer.stores.sql.postgres.database import Database
 from stayer.stores.sql.postgres.dialect import quoted
+from stayer.stores.sql.postgres.transaction import PostgresTransaction
 from stayer.stores.sql.postgres.url import Address
 from stayer.stores.sql.rows import cell_kind, column, literal, never_null
 from stayer.stores.sql.table_names import with_prefix

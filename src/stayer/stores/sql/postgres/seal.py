@@ -6,7 +6,7 @@ left out: whoever watches gives them their numbers, and reading goes on.
 
 from __future__ import annotations
 
-from stayer.stores.sql.postgres.database import PostgresTransaction
+from stayer.stores.sql.postgres.transaction import PostgresTransaction
 from stayer.stores.sql.sealing import PREFIX, SEALED
 
 _TABLES = tuple(table for table in SEALED if table != "stayer_events")

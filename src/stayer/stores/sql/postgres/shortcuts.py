@@ -14,6 +14,8 @@ from threading import Lock
 
 from msgspec import Struct
 
+from stayer.stores.sql.forking import mind_forks
+
 Place = tuple[int, float, int]
 """Priority, created, seq."""
 _LONG = 1.0
@@ -29,9 +31,14 @@ class Shortcuts:
     """What this process has seen of queues that are slow to look through."""
 
     def __init__(self) -> None:
-        self._guard = Lock()
         self._places: dict[tuple[str, str], _Seen] = {}
         self._lanes: dict[str, list[str]] = {}
+        self.after_fork()
+        mind_forks(self)
+
+    def after_fork(self) -> None:
+        """Another thread may have had the lock."""
+        self._guard = Lock()
 
     def place(self, queue: str, lane: str) -> Place | None:
         """Where to begin in a lane; None: at its beginning."""

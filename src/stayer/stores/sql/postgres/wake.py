@@ -16,6 +16,8 @@ from typing import Protocol
 
 import psycopg
 
+from stayer.stores.sql.forking import mind_forks
+
 REPAIR = 5.0
 """Look this often in any case: whoever was to send word may have died."""
 POLL = (0.05, 1.0)
@@ -84,24 +86,24 @@ class Listener:
     def __init__(self, opening: Opening | None, channels: Collection[str]) -> None:
         self._opening = opening
         self._channels = channels
-        self._begin()
+        self._rope: tuple[int, int] | None = None
+        """What wakes the thread; there is none before there was one."""
+        self.after_fork()
+        mind_forks(self)
 
-    def _begin(self) -> None:
-        self._pid = os.getpid()
+    def after_fork(self) -> None:
+        """The thread, and those who waited, are the parent's."""
+        self._drop_rope()
         self._guard = threading.Lock()
         self._waiters: set[ServerWaiter] = set()
         self._thread: threading.Thread | None = None
         self._tried = threading.Event()
         self._is_left = False
-        self._rope: tuple[int, int] | None = None
-        """What wakes the thread; there is none before there was one."""
         self.hears = False
         """Whether what is sent now comes here."""
 
     def add(self, waiter: ServerWaiter) -> None:
         """From now on this one hears what is sent; if nobody can listen, it polls."""
-        if self._pid != os.getpid():
-            self._begin()  # the thread, and those who waited, are the parent's
         with self._guard:
             self._waiters.add(waiter)
             if self._thread is None and self._opening is not None:
@@ -126,8 +128,6 @@ class Listener:
         with self._guard:
             thread = self._thread
             self._is_left = True
-        if self._pid != os.getpid():
-            return
         if thread is not None:
             assert self._rope is not None
             os.write(self._rope[1], b"x")
@@ -136,8 +136,7 @@ class Listener:
             self._drop_rope()
 
     def __del__(self) -> None:
-        if self._pid == os.getpid():
-            self._drop_rope()
+        self._drop_rope()
 
     def _drop_rope(self) -> None:
         rope, self._rope = self._rope, None

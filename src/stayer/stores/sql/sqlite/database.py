@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +10,8 @@ from contextlib import contextmanager
 from stayer.core.errors import BadInput
 from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.dialect import Dialect, Statements
+from stayer.stores.sql.forking import mind_forks
+from stayer.stores.sql.pool import ConnectionPool
 from stayer.stores.sql.sqlite import rights
 from stayer.stores.sql.sqlite.dialect import DIALECT, statements
 from stayer.stores.sql.sqlite.errors import translated
@@ -24,8 +24,6 @@ from stayer.stores.sql.transaction import Cell, Named, Row, Transaction
 
 BUSY = 10.0
 """How long a writer waits for its turn, in seconds."""
-_IDLE = 8
-"""How many unused connections are kept."""
 _PRAGMAS = """
 PRAGMA synchronous = {synchronous};
 PRAGMA wal_autocheckpoint = 4000;
@@ -149,8 +147,9 @@ class _Connection:
         self.lock.close()
 
 
-_inherited: list[_Connection] = []
-"""Connections of a parent process, kept so that nothing closes them here."""
+def _is_good(_: _Connection) -> bool:
+    """A file hangs up on nobody."""
+    return True
 
 
 class Database:
@@ -172,10 +171,9 @@ class Database:
         self.clock = clock or time.time
         self._synchronous = synchronous
         self._statements = statements(self.dialect, prefix)
-        self._idle: list[_Connection] = []
-        self._guard = threading.Lock()
-        self._pid = os.getpid()
+        self.pool = ConnectionPool(self._connect, _is_good)
         self._carrier = Carrier(path, synchronous)
+        mind_forks(self)
 
     def setup(self) -> None:
         """Make or upgrade the tables."""
@@ -263,47 +261,20 @@ class Database:
 
     def close(self) -> None:
         """Close the connections that nobody uses now."""
-        if self._pid != os.getpid():
-            self._forget()
         self._carrier.close()
-        with self._guard:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        self.pool.close()
+
+    def after_fork(self) -> None:
+        """The thread is the parent's."""
+        self._carrier = Carrier(self.path, self._synchronous)
 
     @contextmanager
     def _connection(self) -> Iterator[_Connection]:
-        with translated(self.path, BUSY):
-            connection = self._take()
-            try:
-                yield connection
-            except BaseException:
-                connection.close()
-                raise
-            self._put(connection)
+        with translated(self.path, BUSY), self.pool.lent() as connection:
+            yield connection
 
-    def _take(self) -> _Connection:
-        if self._pid != os.getpid():
-            self._forget()
-        with self._guard:
-            if self._idle:
-                return self._idle.pop()
+    def _connect(self) -> _Connection:
         return _Connection(self.path, self._synchronous, self._shared)
-
-    def _put(self, connection: _Connection) -> None:
-        with self._guard:
-            if len(self._idle) < _IDLE:
-                self._idle.append(connection)
-                return
-        connection.close()
-
-    def _forget(self) -> None:
-        """A connection must not be used, nor closed, by a forked child: leave it to the parent."""
-        _inherited.extend(self._idle)
-        self._idle = []
-        self._guard = threading.Lock()
-        self._pid = os.getpid()
-        self._carrier = Carrier(self.path, self._synchronous)
 
     def _transaction(self, connection: sqlite3.Connection) -> SqliteTransaction:
         return SqliteTransaction(
