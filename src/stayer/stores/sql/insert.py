@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import NewTask, Task
 from stayer.core.submit.fresh import fresh_task
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.rows import Born, born, cells_in_common, value_cell
+from stayer.stores.sql.rows import Born, born, cells_in_common, likeness, value_cell
 from stayer.stores.sql.transaction import Cell, Transaction
 
 
@@ -36,6 +40,64 @@ class Births:
             note_births(ledger, number, [new.id], new.queue, this)
         ledger.write()
         return True
+
+
+class _Group:
+    """Tasks that differ in nothing but id and parameters."""
+
+    def __init__(self, new: NewTask, born: Born) -> None:
+        self.new = new
+        self.born = born
+        self.ids: list[str] = []
+        self.forms: list[Cell] = []
+
+
+class BirthsInGroups(Births):
+    """Those who submit many at once, or at the same time, mostly ask for the same with other
+    parameters: so a crowd costs one statement, and what its rows have in common is worked out once.
+    """
+
+    largest: float = math.inf
+    """How many come together at most."""
+    takes_bytes = True
+    """Whether parameters that are no text can come with others. Else such a task comes alone."""
+
+    def __init__(self, tx: Transaction) -> None:
+        super().__init__(tx)
+        self._groups: list[_Group] = []
+        self._likeness: tuple[Any, ...] | None = None
+
+    def add(self, new: NewTask, waits: bool, dependents: bool) -> Task:
+        form = value_cell(checked_parameters(new), self._tx.dialect.bytes_as_text)
+        mine = (waits, dependents, likeness(new))
+        is_alone = not self.takes_bytes and isinstance(form, bytes)
+        if is_alone or mine != self._likeness or len(self._groups[-1].ids) >= self.largest:
+            this = born(new, self._tx.now, waits=waits, dependents=dependents)
+            self._groups.append(_Group(new, this))
+            self._likeness = None if is_alone else mine
+        group = self._groups[-1]
+        group.ids.append(new.id)
+        group.forms.append(form)
+        return fresh_task(new, *group.born)
+
+    def write(self) -> bool:
+        ledger = Ledger(self._tx)
+        for group in self._groups:
+            first = ledger.numbers(len(group.ids))
+            common = cells_in_common(group.new, group.born)
+            if not self.enter(group.ids, group.forms, first, common):
+                return False
+            note_births(ledger, first, group.ids, group.new.queue, group.born)
+        ledger.write()
+        return True
+
+    def enter(
+        self, ids: Sequence[str], forms: Sequence[Cell], first: int, common: Sequence[Cell]
+    ) -> bool:
+        """Insert tasks with these ids and parameters, the first under that number of an event, and
+        with what they have in common; False if an id is known to be there already.
+        """
+        raise NotImplementedError
 
 
 def checked_parameters(new: NewTask) -> str | bytes | None:

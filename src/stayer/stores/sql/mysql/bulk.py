@@ -11,25 +11,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from stayer.core.model import Change, NewTask, Task
-from stayer.core.submit.fresh import fresh_task
+from stayer.core.model import Change, Task
 from stayer.stores.sql import history
 from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.completions import groups, in_common
-from stayer.stores.sql.insert import Births, checked_parameters, note_births
+from stayer.stores.sql.insert import Births, BirthsInGroups
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.mysql.dialect import NUMBERS
-from stayer.stores.sql.rows import (
-    TASK_COLUMNS,
-    Born,
-    born,
-    cells,
-    cells_in_common,
-    likeness,
-    task_from_row,
-)
+from stayer.stores.sql.rows import TASK_COLUMNS, cells, task_from_row
 from stayer.stores.sql.transaction import UNCLAIMED, Cell, Row, Transaction
 
 if TYPE_CHECKING:
@@ -43,7 +34,7 @@ class FewTrips(Bulk):
     """As few questions as there can be."""
 
     def births(self, tx: Transaction) -> Births:
-        return _BirthsInGroups(tx)
+        return _Births(tx)
 
     def seqs(self, tx: Transaction, statement: str, *parameters: Cell) -> list[int]:
         if statement.endswith(UNCLAIMED):
@@ -176,45 +167,13 @@ def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> froz
     return frozenset(seqs)
 
 
-class _Group:
-    """Tasks that differ in nothing but id and parameters."""
-
-    def __init__(self, new: NewTask, born: Born) -> None:
-        self.new = new
-        self.born = born
-        self.ids: list[str] = []
-        self.forms: list[Cell] = []
-
-
-class _BirthsInGroups(Births):
+class _Births(BirthsInGroups):
     """An id that is there already is heard of when the packet is sent."""
 
-    def __init__(self, tx: Transaction) -> None:
-        super().__init__(tx)
-        self._groups: list[_Group] = []
-        self._likeness: tuple[Any, ...] | None = None
+    largest = NUMBERS
 
-    def add(self, new: NewTask, waits: bool, dependents: bool) -> Task:
-        form = checked_parameters(new)
-        mine = (waits, dependents, likeness(new))
-        if mine != self._likeness or len(self._groups[-1].ids) == NUMBERS:
-            this = born(new, self._tx.now, waits=waits, dependents=dependents)
-            self._groups.append(_Group(new, this))
-            self._likeness = mine
-        group = self._groups[-1]
-        group.ids.append(new.id)
-        group.forms.append(form)
-        return fresh_task(new, *group.born)
-
-    def write(self) -> bool:
-        ledger = Ledger(self._tx)
-        for group in self._groups:
-            first = ledger.numbers(len(group.ids))
-            rows = list(
-                zip(group.ids, group.forms, range(first, first + len(group.ids)), strict=True)
-            )
-            if not _mine(self._tx).enter(rows, cells_in_common(group.new, group.born)):
-                return False
-            note_births(ledger, first, group.ids, group.new.queue, group.born)
-        ledger.write()
-        return True
+    def enter(
+        self, ids: Sequence[str], forms: Sequence[Cell], first: int, common: Sequence[Cell]
+    ) -> bool:
+        numbers = range(first, first + len(ids))
+        return _mine(self._tx).enter(list(zip(ids, forms, numbers, strict=True)), common)

@@ -5,25 +5,15 @@ leaves the same behind as the plain way (`bulk.py`), which is the one to read fi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from stayer.core.model import Change, NewTask, Task
-from stayer.core.submit.fresh import fresh_task
+from stayer.core.model import Change, Task
 from stayer.stores.sql import history
 from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.completions import groups, in_common
-from stayer.stores.sql.insert import Births, checked_parameters, note_births
+from stayer.stores.sql.insert import Births, BirthsInGroups
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.postgres.shortcuts import Shortcuts
-from stayer.stores.sql.rows import (
-    Born,
-    born,
-    cells,
-    cells_in_common,
-    likeness,
-    task_from_row,
-    value_cell,
-)
+from stayer.stores.sql.rows import cells, task_from_row, value_cell
 from stayer.stores.sql.transaction import Cell, Transaction
 
 
@@ -69,7 +59,7 @@ class FastBulk(Bulk):
             self._shortcuts.begin_at(queue, lane, (row[0], row[1], row[2]), anew=anew)
 
     def births(self, tx: Transaction) -> Births:
-        return _BirthsInGroups(tx)
+        return _SentBirths(tx)
 
     def take(
         self, tx: Transaction, seqs: list[int], first: int, queue: str, worker: str, node: str
@@ -122,54 +112,19 @@ def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> froz
     return done
 
 
-class _Group:
-    """Tasks that differ in nothing but id and parameters."""
+class _SentBirths(BirthsInGroups):
+    """They are sent with the rest: an id that is there already is heard of at the commit."""
 
-    def __init__(self, new: NewTask, born: Born) -> None:
-        self.new = new
-        self.born = born
-        self.ids: list[str] = []
-        self.forms: list[Cell] = []
-
-
-class _BirthsInGroups(Births):
-    """Those that were asked for alike come into the table by one statement, which is sent with the
-    rest: an id that is there already is heard of at the commit.
-    """
-
-    def __init__(self, tx: Transaction) -> None:
-        super().__init__(tx)
-        self._groups: list[_Group] = []
-        self._likeness: tuple[Any, ...] | None = None
-
-    def add(self, new: NewTask, waits: bool, dependents: bool) -> Task:
-        form = value_cell(checked_parameters(new), as_text=True)
-        mine = (waits, dependents, likeness(new))
-        if mine != self._likeness:
-            this = born(new, self._tx.now, waits=waits, dependents=dependents)
-            self._groups.append(_Group(new, this))
-            self._likeness = mine
-        group = self._groups[-1]
-        group.ids.append(new.id)
-        group.forms.append(form)
-        return fresh_task(new, *group.born)
-
-    def write(self) -> bool:
-        ledger = Ledger(self._tx)
-        for group in self._groups:
-            first = ledger.numbers(len(group.ids))
-            common = cells_in_common(group.new, group.born)
-            if not self._enter((self._tx.array(group.ids), group.forms, first, *common)):
-                return False
-            note_births(ledger, first, group.ids, group.new.queue, group.born)
-        ledger.write()
-        return True
-
-    def _enter(self, parameters: Sequence[Cell]) -> bool:
-        self._tx.send("fast.submit", [parameters])
+    def enter(
+        self, ids: Sequence[str], forms: Sequence[Cell], first: int, common: Sequence[Cell]
+    ) -> bool:
+        self._tx.send("fast.submit", [(self._tx.array(ids), forms, first, *common)])
         return True
 
 
-class _WaryBirths(_BirthsInGroups):
-    def _enter(self, parameters: Sequence[Cell]) -> bool:
-        return self._tx.run("fast.submit_warily", *parameters) == len(parameters[0])
+class _WaryBirths(BirthsInGroups):
+    def enter(
+        self, ids: Sequence[str], forms: Sequence[Cell], first: int, common: Sequence[Cell]
+    ) -> bool:
+        parameters = (self._tx.array(ids), forms, first, *common)
+        return self._tx.run("fast.submit_warily", *parameters) == len(ids)
