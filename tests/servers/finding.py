@@ -90,6 +90,11 @@ def pgbouncer_binary() -> str:
     return found or missing("PgBouncer", _todo("pgbouncer"))
 
 
+def node_binary() -> str:
+    """The path of `node`."""
+    return shutil.which("node") or missing("Node.js", _todo("nodejs"))
+
+
 def missing(what: str, todo: str) -> NoReturn:
     """Skip loudly or, in CI, fail."""
     said = f"{NOT_TESTED}{what}, which is not here: {todo}"
@@ -151,4 +156,6 @@ if __name__ == "__main__":
     _get_packages(_BROWSERS[0])  # by itself: not every system has it
     if not any(map(shutil.which, _BROWSERS)):
         _get_packages("chromium")
+    if shutil.which("node") is None:
+        _get_packages("nodejs")
     _get_oldest_redis()

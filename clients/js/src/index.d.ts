@@ -1,0 +1,173 @@
+import type {
+  AcceptedFlow,
+  AcceptedTask,
+  Edits,
+  Event,
+  Explanation,
+  Flow,
+  FlowSubmission,
+  Json,
+  Problem,
+  Queue,
+  Submission,
+  Sweep,
+  Task,
+  TaskPage,
+  TaskWithHistory,
+  Worker as WorkerRecord,
+} from "./records.js";
+
+export type * from "./records.js";
+
+/** Milliseconds, or a text such as "90s", "1h30m", "2d". */
+export type Duration = number | string;
+
+/** Stops a call from outside: the signal of an AbortController. */
+export interface Abortable {
+  signal?: AbortSignal;
+}
+
+export interface ClientOptions {
+  /** Where the server is; else the variable STAYER_URL, or STAYER_STORE. */
+  url?: string | URL;
+  /** Made by `stayer token add`; else the variable STAYER_TOKEN. */
+  token?: string;
+  /** How long one answer may take (30s). */
+  timeout?: Duration;
+  /** How long requests that may safely be repeated are tried again while the server is away (1m). */
+  retryFor?: Duration;
+  /** Another `fetch` than the platform's. */
+  fetch?: typeof globalThis.fetch;
+}
+
+/** Which tasks: the query of GET /v1/tasks. */
+export interface TaskFilter {
+  id?: string | string[];
+  prefix?: string;
+  queue?: string | string[];
+  /** `running` is reserved or started. */
+  state?: string | string[];
+  name?: string;
+  owner?: string;
+  key?: string;
+  unique?: string;
+  tag?: string | string[];
+  worker?: string;
+  held?: boolean;
+  /** RFC 3339, epoch seconds, or how long ago ("2h"). */
+  since?: string | number;
+  until?: string | number;
+  flow?: string;
+  fingerprint?: string;
+  limit?: number;
+  brief?: boolean;
+  [other: string]: unknown;
+}
+
+export interface LogPiece {
+  attempt: number;
+  start: number;
+  text: string;
+}
+
+export interface Request extends Abortable {
+  query?: Record<string, unknown>;
+  body?: unknown;
+  /** Whether it may be sent again after a lost answer. GET is. */
+  repeatable?: boolean;
+  timeout?: number;
+  as?: "json" | "text" | "nothing";
+}
+
+/** A server of Stayer's. */
+export class Client {
+  constructor(options?: ClientOptions | string | URL);
+  readonly url: string;
+
+  /** Submit a task. With the same id it is accepted once, however often it is sent. */
+  submit(task: Submission, options?: Abortable): Promise<AcceptedTask>;
+  /** Submit many tasks, in portions of up to 1,000. Each portion is accepted whole or not at all. */
+  submitMany(tasks: Submission[], options?: Abortable): Promise<AcceptedTask[]>;
+  submitFlow(flow: FlowSubmission, options?: Abortable): Promise<AcceptedFlow>;
+  /** Submit a task for each combination of parameters. */
+  submitSweep(sweep: Record<string, unknown>, options?: Abortable): Promise<AcceptedFlow>;
+
+  /** A task with its attempts and events. */
+  get(id: string, options?: Abortable): Promise<TaskWithHistory>;
+  /** All tasks that match, newest first; pages are fetched as they are needed. */
+  list(filter?: TaskFilter, options?: Abortable): AsyncGenerator<Task, void, undefined>;
+  /** One page of the same. `next` is the `cursor` of the next one, null at the end. */
+  page(filter?: TaskFilter & { cursor?: string | null }, options?: Abortable): Promise<TaskPage>;
+  queues(options?: Abortable): Promise<Queue[]>;
+  workers(options?: Abortable): Promise<WorkerRecord[]>;
+  flow(id: string, options?: Abortable): Promise<Flow>;
+  sweep(id: string, options?: Abortable): Promise<Sweep>;
+  /** Why a task waits, or what it does, and when it will start and end. */
+  explain(id: string, options?: Abortable): Promise<Explanation>;
+
+  /** Wait for a task's result. Throws TaskFailed, TaskCancelled or WaitTimeout. */
+  wait<Result = Json>(id: string, options?: Abortable & { timeout?: Duration }): Promise<Result>;
+  /** Wait until a task has ended, however it ended, and return its record. */
+  ended(id: string, options?: Abortable & { timeout?: Duration }): Promise<TaskWithHistory>;
+  /** What happens to tasks, as it happens. Goes on after a lost connection, and misses nothing. */
+  watch(
+    options?: Abortable & { queue?: string | string[]; id?: string | string[]; since?: number },
+  ): AsyncGenerator<Event, void, undefined>;
+  /** What a task has printed: all of an attempt, or its last lines. */
+  log(id: string, options?: Abortable & { attempt?: number; tail?: number }): Promise<string>;
+  /** What a task prints, live, until it has ended. */
+  followLog(
+    id: string,
+    options?: Abortable & { attempt?: number; tail?: number },
+  ): AsyncGenerator<LogPiece, void, undefined>;
+
+  /** Cancel a task: at once if it waits, else by asking its worker to stop it. */
+  cancel(id: string, options?: Abortable & { grace?: Duration }): Promise<Task>;
+  /** Run a finished task again, from its last checkpoint or from the start. */
+  retry(id: string, options?: Abortable & { from_start?: boolean; changes?: Edits }): Promise<Task>;
+  /** Submit a task like this one, with changes; results and checkpoints are not copied. */
+  clone(id: string, changes?: Abortable & Edits): Promise<AcceptedTask>;
+  /** Change what a task that waits is to do. */
+  edit(id: string, changes: Abortable & Edits): Promise<Task>;
+  /** Change the priority, the limits or the hooks of a task that has not ended. */
+  set(id: string, changes: Abortable & Record<string, unknown>): Promise<Task>;
+  hold(id: string, options?: Abortable): Promise<Task>;
+  release(id: string, options?: Abortable): Promise<Task>;
+  pause(id: string, options?: Abortable): Promise<Task>;
+  resume(id: string, options?: Abortable): Promise<Task>;
+  /** Send a signal ("USR1", "TERM") to the main process of a running task. */
+  signal(id: string, name: string, options?: Abortable): Promise<Task>;
+  /** Forget a finished task. */
+  delete(id: string, options?: Abortable): Promise<void>;
+
+  /** Any request of the HTTP API, for what has no method here. */
+  request(method: string, path: string, options?: Request): Promise<any>;
+}
+
+/** The server refused, with a problem that says why. */
+export class StayerError extends Error {
+  /** The last word of the problem's type: "refused", "unknown-task" … */
+  readonly kind: string;
+  readonly status: number;
+  readonly problem: (Problem & Record<string, unknown>) | null;
+  /** Whether it may have been done all the same. */
+  readonly unsure: boolean;
+}
+
+/** No answer came: the server is away, or the network is. */
+export class Unreachable extends StayerError {}
+
+/** The task whose result was wanted has failed. */
+export class TaskFailed extends StayerError {
+  readonly task: Task;
+}
+
+/** The task whose result was wanted was cancelled. */
+export class TaskCancelled extends StayerError {
+  readonly task: Task;
+}
+
+/** The task has not ended in the time given. It goes on. */
+export class WaitTimeout extends StayerError {
+  readonly id: string;
+}
