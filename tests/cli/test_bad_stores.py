@@ -288,13 +288,27 @@ def test_a_store_whose_package_is_missing_says_what_to_install(
 
 @pytest.mark.parametrize(
     "url",
-    ["sqlite:///:memory:", "sqlite://:memory:", "sqlite:/:memory:", "sqlite://", "sqlite:",
+    ["sqlite://:memory:", "sqlite:/:memory:", "sqlite://", "sqlite:",
      "sqlite:///", "sqlite:////:memory:", "sqlite:///:MEMORY:", "sqlite:///%3Amemory%3A",
      "sqlite:///file::memory:?cache=shared", "sqlite:///file:x?mode=memory",
      "sqlite:///:memory:?synchronous=full"],
 )  # fmt: skip
-def test_a_store_in_memory_is_refused(stayer: Here, folder: Path, url: str) -> None:
+def test_what_only_resembles_a_store_in_memory_makes_no_file(
+    stayer: Here, folder: Path, url: str
+) -> None:
     stayer("--store", url, "add", "--name", "f").refuses("sqlite:///")
     assert not list(folder.iterdir())
     if url.lower().startswith("sqlite:///:memory:"):
-        stayer("--store", url, "ls").refuses("there is no store in memory", "the path of a file")
+        stayer("--store", url, "ls").refuses("is written memory:", "the path of a file")
+
+
+@pytest.mark.parametrize("url", ["memory:", "memory:jobs", "sqlite:///:memory:"])
+def test_the_command_line_has_no_store_in_memory(stayer: Here, folder: Path, url: str) -> None:
+    for command in (["add", "--name", "f"], ["ls"], ["worker", "--allow-commands"]):
+        stayer("--store", url, *command).refuses("seen by one process alone", "sqlite:///path.db")
+    assert not list(folder.iterdir())
+
+
+def test_nothing_is_moved_to_a_store_in_memory(stayer: Here) -> None:
+    stayer("add", "--name", "f")
+    stayer("move", "--to", "memory:").refuses("seen by one process alone")

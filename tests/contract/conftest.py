@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeAlias
+from uuid import uuid4
 
 import pytest
 
 from stayer.store import Store
 from stayer.stores import open_store
+from stayer.stores.sql.sqlite.memory import discard
 from tests.contract.builders import Clock
 from tests.servers import mariadb as mariadb_servers
 from tests.servers.cluster import clustered
@@ -37,6 +40,22 @@ def sqlite(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
 def sqlite_prefixed(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
     with sqlite(folders) as fresh:
         yield lambda: f"{fresh()}?prefix=jobs_"
+
+
+@contextmanager
+def memory(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
+    made: deque[str] = deque()
+
+    def fresh() -> str:
+        """Of what was made long ago nobody has a use."""
+        made.append(f"memory:{uuid4().hex}")
+        if len(made) > 10:
+            discard(made.popleft())
+        return made[-1]
+
+    yield fresh
+    for url in made:
+        discard(url)
 
 
 @contextmanager
@@ -84,6 +103,7 @@ def mariadb(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
 STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[FreshUrl]]] = {
     "sqlite": sqlite,
     "sqlite-plain": sqlite_prefixed,
+    "memory": memory,
     "postgres": postgres,
     "postgres-oldest": oldest_postgres,
     "mariadb": mariadb,
@@ -107,6 +127,9 @@ understands them. What else the contract says of stores with the same scripts is
 tests.
 """
 
+ALSO_IN_MEMORY = ("test_life.py", "test_reads.py", "test_turn.py", "test_waiter.py")
+"""What shows that the database in memory is used right: what is done there is that of SQLite."""
+
 MANY_PROCESSES = ("test_races.py", "test_kill.py", "test_flow_crashes.py", "test_long_histories.py")
 """On a cluster each of these takes as long as all of a small module."""
 
@@ -120,9 +143,12 @@ COSTLY: dict[object, tuple[str, ...]] = {
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to the long tests what costs most."""
+    items[:] = [item for item in items if not _needs_what_memory_lacks(item)]
     for item in items:
         store = getattr(item, "callspec", None) and item.callspec.params.get("fresh_url")  # type: ignore[attr-defined]
         if store == "cluster" and item.path.name in MANY_PROCESSES:
+            item.add_marker(pytest.mark.long)
+        if store == "memory" and item.path.name not in ALSO_IN_MEMORY:
             item.add_marker(pytest.mark.long)
         if store == "postgres-oldest":
             item.add_marker(pytest.mark.long)
@@ -130,6 +156,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
         if store in ALIKE and item.path.name not in ALSO_ALIKE:
             item.add_marker(pytest.mark.long)
+
+
+def _needs_what_memory_lacks(item: pytest.Item) -> bool:
+    """Whether other processes are to open a store that they can't see."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is None or callspec.params.get("fresh_url") != "memory":
+        return False
+    fixtures = item.fixturenames  # type: ignore[attr-defined]
+    opens_in_others = "url" in item.function.__code__.co_varnames  # type: ignore[attr-defined]
+    return ("timely" in fixtures and opens_in_others) or "_set_up_an_empty_" in item.name
 
 
 @pytest.fixture(scope="session", params=list(STORES))

@@ -73,6 +73,7 @@ class Given:
         from stayer.stores import open_store
 
         settings = self.config()
+        refuse_memory(settings.store)
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
             store = open_store(settings.store, token=token_for(settings))
@@ -85,6 +86,18 @@ class Given:
         """Let go of the store."""
         if self._store is not None:
             self._store.close()
+
+
+def refuse_memory(url: str) -> None:
+    """Refuse a store that ends with this process."""
+    from stayer.core.errors import BadConfig
+    from stayer.stores import is_in_memory
+
+    if is_in_memory(url):
+        raise BadConfig(
+            f"store {url}: a store in memory is seen by one process alone, and ends with it. It is "
+            'for Python, as in Client("memory:"); here give a file, sqlite:///path.db, or a server'
+        )
 
 
 def _refuse_what_is_not_there(store: Store) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rich_click as click
 
-from stayer.cli.command import Given, command
+from stayer.cli.command import Given, command, refuse_memory
 from stayer.cli.common_options import json_option
 from stayer.cli.confirm import confirm
 from stayer.cli.output import note, print_json, print_line, print_outcome
@@ -102,6 +102,7 @@ def move(
         return
     if target_url is None:
         raise BadInput("say where to: stayer move --to URL")
+    refuse_memory(target_url)
     target = open_store(target_url)
     try:
         target.setup()

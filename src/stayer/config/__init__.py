@@ -340,7 +340,7 @@ def _value(setting: Setting, source: str, written: object, environ: Environment)
 def beside(path: Path, url: str) -> str:
     """A relative SQLite path in a file is relative to the file: the same store from anywhere."""
     relative = url.removeprefix("sqlite:///")
-    if relative == url or relative.startswith("/"):
+    if relative == url or relative.startswith("/") or relative == ":memory:":
         return url
     return f"sqlite:///{_quoted(path.parent)}/{relative}"
 

@@ -47,6 +47,8 @@ def parse_store(value: object) -> str:
     to that file's folder.
     """
     url = parse_text(value)
+    if url.startswith("memory:"):
+        return url
     scheme, separator, _ = url.partition("://")
     if not separator or not scheme.replace("+", "").isalnum():
         shown = repr(url) if "@" not in url else "what is given"  # it may have a password

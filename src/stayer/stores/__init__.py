@@ -12,6 +12,7 @@ from stayer.store import Store
 
 _BUILT_IN = {
     "sqlite": "stayer.stores.sql.sqlite",
+    "memory": "stayer.stores.sql.sqlite.memory",
     "postgresql": "stayer.stores.sql.postgres",
     "postgres": "stayer.stores.sql.postgres",
     "mysql": "stayer.stores.sql.mysql",
@@ -50,7 +51,7 @@ def open_store(url: str, clock: Clock | None = None, token: str | None = None) -
             f"store {shown} is not a URL: for a SQLite file write sqlite:///relative/path.db or "
             "sqlite:////absolute/path.db, for a PostgreSQL server "
             "postgresql://user@host/database, for a Redis server redis://host:6379/0, for `stayer "
-            "serve` http://host:8787"
+            "serve` http://host:8787, for one in this process alone memory:"
         )
     if scheme in _BUILT_IN:
         return cast(Store, _built_in(scheme).open_store(url, clock))
@@ -59,6 +60,11 @@ def open_store(url: str, clock: Clock | None = None, token: str | None = None) -
 
         return open_server(url, token)
     return _from_entry_point(scheme, url, clock)
+
+
+def is_in_memory(url: str) -> bool:
+    """Whether only this process can see the store at this URL."""
+    return url.startswith("memory:") or url == "sqlite:///:memory:"
 
 
 def _built_in(scheme: str) -> ModuleType:

@@ -20,14 +20,20 @@ from stayer.stores.sql.sqlite.rights import SHARED, as_shared
 from stayer.stores.sql.store import SqlStore
 from stayer.stores.sql.table_names import DEFAULT_PREFIX, checked_prefix
 
+IN_MEMORY = "sqlite:///:memory:"
+"""What others call a store in memory, too."""
 _SYNCHRONOUS = ("normal", "full", "extra", "off")
 
 
-def open_store(url: str, clock: Callable[[], float] | None = None) -> SqliteStore:
+def open_store(url: str, clock: Callable[[], float] | None = None) -> SqlStore:
     """`sqlite:///relative/path.db` or `sqlite:////absolute/path.db`, `?synchronous=full`,
-    `&shared=group`, `&prefix=jobs_`.
+    `&shared=group`, `&prefix=jobs_`; `sqlite:///:memory:` is the store `memory:`.
     """
     path, _, query = url.removeprefix("sqlite:").partition("?")
+    if url == IN_MEMORY:
+        from stayer.stores.sql.sqlite import memory
+
+        return memory.open_store("memory:", clock)
     _refuse_memory(url, _unquote(path).lower(), query.lower())
     if not path.startswith("///") or path == "///":
         raise BadConfig(
@@ -52,8 +58,9 @@ def _refuse_memory(url: str, path: str, query: str) -> None:
     """What others call a database in memory would be a file of that name here."""
     if ":memory:" in path or path.lstrip("/").startswith("file:") or "mode=memory" in query:
         raise BadConfig(
-            f"store {url!r}: there is no store in memory, for others could not reach it. Give the "
-            "path of a file: sqlite:///relative/path.db or sqlite:////absolute/path.db"
+            f"store {url!r}: a store in memory is written memory: (or {IN_MEMORY}), without "
+            "options. Or give the path of a file: sqlite:///relative/path.db or "
+            "sqlite:////absolute/path.db"
         )
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 from stayer.core.errors import BadInput
 from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.dialect import Dialect, Statements
 from stayer.stores.sql.forking import mind_forks
 from stayer.stores.sql.pool import ConnectionPool
-from stayer.stores.sql.sqlite import rights
+from stayer.stores.sql.sqlite import rights, wake
 from stayer.stores.sql.sqlite.dialect import DIALECT, statements
 from stayer.stores.sql.sqlite.errors import translated
 from stayer.stores.sql.sqlite.fast import FastBulk
 from stayer.stores.sql.sqlite.lock import WriterLock
-from stayer.stores.sql.sqlite.wake import FileWaiter
+from stayer.stores.sql.sqlite.wake import Bell, FileWaiter
 from stayer.stores.sql.sqlite.wal_checkpointer import Carrier
 from stayer.stores.sql.table_names import DEFAULT_PREFIX
 from stayer.stores.sql.transaction import Cell, Named, Row, Transaction
@@ -116,6 +117,28 @@ class SqliteTransaction:
         yield from self._execute(self.named(text), parameters)
 
 
+class LogCarrier(Protocol):
+    """Looks after the log of a database file."""
+
+    def written(self, rows: int) -> None: ...
+    def close(self) -> None: ...
+
+
+class Turn(Protocol):
+    """The lock of the writers."""
+
+    def held(self, timeout: float) -> AbstractContextManager[None]: ...
+
+
+class UsedConnection(Protocol):
+    """What a transaction runs on."""
+
+    @property
+    def sqlite(self) -> sqlite3.Connection: ...
+    @property
+    def lock(self) -> Turn: ...
+
+
 class _Connection:
     """A connection and its place in the line of writers."""
 
@@ -172,7 +195,7 @@ class Database:
         self._synchronous = synchronous
         self._statements = statements(self.dialect, prefix)
         self.pool = ConnectionPool(self._connect, _is_good)
-        self._carrier = Carrier(path, synchronous)
+        self._carrier: LogCarrier = Carrier(path, synchronous)
         mind_forks(self)
 
     def setup(self) -> None:
@@ -248,7 +271,7 @@ class Database:
             with self.read() as tx:
                 return tx.one("wakes", names, worker)
 
-        return FileWaiter(self.path, mark)
+        return FileWaiter(self._bell(), mark)
 
     def event_waiter(self) -> FileWaiter:
         """Hears of events."""
@@ -257,7 +280,10 @@ class Database:
             with self.read() as tx:
                 return tx.one("last_event")
 
-        return FileWaiter(self.path, mark)
+        return FileWaiter(self._bell(), mark)
+
+    def _bell(self) -> Bell:
+        return wake.bell_for(self.path)
 
     def close(self) -> None:
         """Close the connections that nobody uses now."""
@@ -269,7 +295,7 @@ class Database:
         self._carrier = Carrier(self.path, self._synchronous)
 
     @contextmanager
-    def _connection(self) -> Iterator[_Connection]:
+    def _connection(self) -> Iterator[UsedConnection]:
         with translated(self.path, BUSY), self.pool.lent() as connection:
             yield connection
 

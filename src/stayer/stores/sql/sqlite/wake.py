@@ -132,8 +132,8 @@ def bell_for(path: str) -> Bell:
 class FileWaiter:
     """Waits until a mark that the store gives has changed (see `Waiter`)."""
 
-    def __init__(self, path: str, mark: Callable[[], object]) -> None:
-        self._bell = bell_for(path)
+    def __init__(self, bell: Bell, mark: Callable[[], object]) -> None:
+        self._bell = bell
         self._mark = mark
         self._seen = mark()
         self._rung = False
