@@ -93,3 +93,11 @@ def test_a_signal_needs_a_name(stayer: Here, store: Store) -> None:
 def test_running_is_a_state(stayer: Here, store: Store) -> None:
     found = stayer("ls", "--state", "running", "--ids").works().lines
     assert sorted(found) == ["runs-a", "runs-b", "runs-other"]
+
+
+def test_words_are_searched_for(stayer: Here) -> None:
+    assert stayer("ls", "--search", "WAITS a", "--ids").works().lines == ["waits-a"]
+    assert stayer("cancel", "--search", "waits b", "-y").works().lines == ["1 task cancelled"]
+    assert stayer("ls", "--search", "waits", "--state", "cancelled", "--ids").works().lines == [
+        "waits-b"
+    ]

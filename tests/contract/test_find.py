@@ -9,6 +9,7 @@ from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import FINISHED, Fault, Filter, State
 from stayer.service.control import tasks as control
 from stayer.store import Store
+from stayer.stores.redis import portions
 from tests.contract.builders import (
     Clock,
     apply,
@@ -97,6 +98,61 @@ class TestFilters:
 
     def test_by_a_finished_tasks_worker_tell_where_it_ran(self, store: Store) -> None:
         assert found(store, Filter(worker="w")) == {"ab1"}
+
+
+class TestSearch:
+    def test_looks_for_words_wherever_a_person_would(self, store: Store) -> None:
+        register(store, "w")
+        oom = Fault("OutOfMemory", "CUDA has no 3 GB left", "Traceback: in layer.py")
+        apply(store, taken(store, "w", id="run-1", command=("python", "train.py", "--lr=0.1")), Fail(oom))
+        submit(
+            store,
+            new("run-2", name="fit", parameters={"model": "ResNet", "say": 'a "quoted" word'}),
+            new("50%_a", tags=("Nightly",), queue="other"),
+            new("long", parameters={"text": "x" * 2000, "end": "needle"}),
+            new("bytes", parameters=b"\xff\xfe\x00"),
+        )
+        for search, expected in {
+            "RUN": {"run-1", "run-2"},
+            "TRAIN.PY": {"run-1"},
+            "lr=0.1 python": {"run-1"},
+            "cuda OUTOFMEMORY 3": {"run-1"},
+            "resnet": {"run-2"},
+            '"quoted"': {"run-2"},
+            "nightly": {"50%_a"},
+            "0%": {"50%_a"},
+            "%": {"50%_a"},
+            "_": {"50%_a"},
+            "needle": {"long"},
+            "python resnet": set(),
+            "message": set(),
+            "traceback": set(),
+            "  ": {"run-1", "run-2", "50%_a", "long", "bytes"},
+        }.items():  # fmt: skip
+            assert found(store, Filter(search=search)) == expected, search
+        assert found(store, Filter(search="run", states=("failed",))) == {"run-1"}
+        assert found(store, Filter(search="nightly", queues=("q",))) == set()
+        assert found(store, Filter(search="run", ids=("run-2", "long"))) == {"run-2"}
+
+    def test_finds_everything_by_pages_that_may_be_short(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(portions, "SEARCHED", 1)
+        monkeypatch.setattr(portions, "SEARCHES_A_PAGE", 1)
+        rare = {f"rare-{n}" for n in range(0, 1300, 100)}
+        submit(store, *(
+            new(f"rare-{n}" if n % 100 == 0 else f"task-{n}", queue="qrs"[n % 3])
+            for n in range(1300)
+        ))  # fmt: skip
+        wanted, cursor, seen = Filter(search="RARE"), None, list[str]()
+        while True:
+            page = store.find(wanted, cursor, 4)
+            seen += ids(page.tasks)
+            cursor = page.next
+            if cursor is None:
+                break
+        assert len(seen) == len(rare)
+        assert set(seen) == rare
 
 
 class TestPages:

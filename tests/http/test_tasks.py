@@ -220,7 +220,11 @@ def test_what_is_large_can_be_left_out(site: Site, store: Store, worker: str) ->
     [brief] = site("GET", "/v1/tasks?id=t&brief").json["tasks"]
     assert (whole["parameters"], whole["error"]["traceback"]) == ({"large": 1}, "Traceback …")
     error = {**whole["error"], "traceback": None}
-    assert brief == {**whole, "parameters": None, "env": None, "error": error}
+    assert brief == {**whole, "env": None, "error": error}
+    submit(store, new("u", parameters={"large": "x" * 500}))
+    assert site("GET", "/v1/tasks?id=u&brief").json["tasks"][0]["parameters"] is None
+    [found] = site("GET", "/v1/tasks?q=VALUEERROR%20large").json["tasks"]
+    assert found["id"] == "t"
     saved = site("GET", "/v1/tasks/t/checkpoint?data=false").json
     assert (saved["attempt"], saved["data"]) == (1, None)
     assert saved["at"] == site("GET", "/v1/tasks/t/checkpoint").json["at"]

@@ -78,6 +78,12 @@ _FILTER_OPTIONS = {
         help="Failed in this way: see `stayer failures`.",
         panel=FILTER,
     ),
+    "search": click.option(
+        "--search",
+        metavar="WORDS",
+        help="With these words somewhere in id, name, command, parameters, tags or error.",
+        panel=FILTER,
+    ),
 }
 """By the fields of `Filter` that they set, which is how they are given to a function."""
 _READ_BY_STORE = ("since", "flow")

@@ -252,6 +252,7 @@ class Client:
         until: Moment | None = None,
         flow: str | None = None,
         fingerprint: str | None = None,
+        search: str | None = None,
     ) -> Iterator[TaskHandle[Value]]:
         """Find the tasks for which all of this holds, newest first."""
         if unknown := [state for state in _words(states) if state not in STATE_WORDS]:
@@ -272,6 +273,7 @@ class Client:
             until=None if until is None else epoch(until),
             flow=flow,
             fingerprint=fingerprint,
+            search=search,
         )
         check_filter(wanted)
         found = control.find_all(self.store, wanted)

@@ -83,6 +83,7 @@ FILTER: dict[str, Most] = {
     "worker": Most(500),
     "flow": _WORD,
     "fingerprint": _WORD,
+    "search": _WORD,
 }
 """What tasks are looked for by."""
 

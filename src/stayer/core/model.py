@@ -562,6 +562,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     flow: str | None = None
     fingerprint: str | None = None
     """Failed, with this fingerprint."""
+    search: str | None = None
+    """Words, each of which is somewhere in the task: see `core.search`."""
 
     def __post_init__(self) -> None:
         """Name each once: stores look once for each that is named."""

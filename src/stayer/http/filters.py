@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 PAGE = 100
 LARGEST_PAGE = 1000
+SHORT = 500
+"""Bytes of a value, as JSON, that a list shows where it is to be brief."""
 
 MOMENT = "RFC 3339, epoch seconds, or how long ago (2h)"
 Limit = Annotated[int, Meta(ge=1, le=LARGEST_PAGE, description="How many at most.")]
@@ -46,6 +48,16 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
     until: Annotated[str, Meta(description=f"Submitted before: {MOMENT}.")] | None = None
     flow: Annotated[str, Meta(description="Of this flow.")] | None = None
     fingerprint: Annotated[str, Meta(description="Failed, with this fingerprint.")] | None = None
+    q: (
+        Annotated[
+            str,
+            Meta(
+                description="With these words somewhere in id, name, command, parameters, tags or "
+                "error. A page may be short, or empty, and not be the last."
+            ),
+        ]
+        | None
+    ) = None
     cursor: Cursor | None = None
     limit: Limit = PAGE
 
@@ -61,7 +73,11 @@ class ListQuery(TaskFilter, frozen=True, kw_only=True):
     """Which tasks, and how much of each."""
 
     brief: Annotated[
-        bool, Meta(description="Null for parameters, result, env and traceback: they can be large.")
+        bool,
+        Meta(
+            description=f"Null for parameters and results of more than {SHORT} bytes, for env and "
+            "traceback: they can be large."
+        ),
     ] = False
     partial: Partial = False
 
@@ -104,6 +120,7 @@ def to_filter(store: Store, query: TaskFilter) -> Filter:
         until=None if query.until is None else moment(store, "until", query.until),
         flow=query.flow,
         fingerprint=query.fingerprint,
+        search=query.q,
     )
     check_filter(filter)
     return filter

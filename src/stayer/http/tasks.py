@@ -22,9 +22,10 @@ from stayer.core.model import (
     Filter,
     State,
     Task,
+    Value,
 )
 from stayer.core.submit.edits import Edits, parse_edits
-from stayer.http.filters import ListQuery, TaskFilter, is_empty, moment, part_of, to_filter
+from stayer.http.filters import SHORT, ListQuery, TaskFilter, is_empty, moment, part_of, to_filter
 from stayer.http.pages import encode, encode_all, read_page
 from stayer.http.route import Answer, Call
 from stayer.http.scopes import check_new, confine_reason
@@ -53,7 +54,14 @@ def find(call: Call) -> Answer:
 def _without_bulk(task: Task) -> Task:
     """Leave out of a record what may be megabytes a task."""
     error = None if task.error is None else replace(task.error, traceback=None)
-    return replace(task, parameters=None, result=None, env=None, error=error)
+    parameters, result = _if_short(task.parameters), _if_short(task.result)
+    return replace(task, parameters=parameters, result=result, env=None, error=error)
+
+
+def _if_short(value: Value) -> Value:
+    if value is None or isinstance(value, bytes):
+        return None
+    return value if len(codec.encode(value)) <= SHORT else None
 
 
 def show(call: Call) -> Answer:

@@ -25,6 +25,9 @@ export const who = () => me;
 /** Whether verbs are to be shown at all. */
 export const mayOperate = () => me?.role === "operate";
 
+/** Whether tasks can be submitted. */
+export const maySubmit = () => me?.role === "submit" || me?.role === "operate";
+
 /** Find out who looks; leads to the login page if nobody does. */
 export async function begin() {
   me = await get("v1/session");

@@ -4,13 +4,15 @@ import { h } from "./dom.js";
 import { say } from "./widgets.js";
 
 /**
- * @typedef {{name: string, label: string, value?: string, hint?: string, placeholder?: string, options?: string[], required?: boolean}} Field
+ * `rows`: of a text with several lines. `offers`: what may be chosen, beside what may be typed. `group`: folded away below
+ * the heading of that name. `shown`: whether it matters, given the other answers.
+ * @typedef {{name: string, label: string, value?: string, hint?: string, placeholder?: string, options?: string[], required?: boolean, rows?: number, offers?: string[], group?: string, shown?: (answers: Record<string, string>) => boolean}} Field
  */
 
 /**
  * Ask; the answers, or null if it is not to be done. `act` runs while the dialog is open: what goes
  * wrong is said there, and can be mended.
- * @param {{heading: string, sentence?: string, button: string, danger?: boolean, fields?: Field[], act: (answers: Record<string, string>, progress: (said: string) => void) => Promise<void>}} question
+ * @param {{heading: string, sentence?: string, button: string, danger?: boolean, wide?: boolean, fields?: Field[], act: (answers: Record<string, string>, progress: (said: string) => void) => Promise<void>}} question
  * @returns {Promise<boolean>}
  */
 export function ask(question) {
@@ -21,23 +23,30 @@ export function ask(question) {
     const form = h("form", { method: "dialog" },
       h("h2", { id: "question" }, question.heading),
       question.sentence ? h("p", null, question.sentence) : null,
-      fields.map((each) => each.node),
+      groups(fields),
       problem,
       h("div.buttons", null,
         h("button.button", { type: "button", onclick: () => dialog.close() }, "Not now"), confirm));
-    const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { "aria-labelledby": "question" }, form));
+    const dialog = /** @type {HTMLDialogElement} */ (h(question.wide ? "dialog.wide" : "dialog", { "aria-labelledby": "question" }, form));
     let done = false;
+    const answers = () => Object.fromEntries(fields.map((each) => [each.name, each.input.value.trim()]));
+    const showFitting = () => fields.forEach((each) => {
+      each.node.hidden = !(each.shown?.(answers()) ?? true);
+      each.input.disabled = each.node.hidden; // what is not seen can't be asked for
+    });
+    form.addEventListener("change", showFitting);
+    showFitting();
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       confirm.setAttribute("disabled", "");
       say(problem, "");
       try {
-        await question.act(Object.fromEntries(fields.map((each) => [each.name, each.input.value.trim()])),
-          (said) => say(problem, said));
+        await question.act(answers(), (said) => say(problem, said));
         done = true;
         dialog.close();
       } catch (error) {
         say(problem, /** @type {Error} */ (error).message);
+        problem.scrollIntoView({ block: "nearest" });
         confirm.removeAttribute("disabled");
       }
     });
@@ -48,7 +57,24 @@ export function ask(question) {
     });
     document.body.append(dialog);
     dialog.showModal();
-    (fields[0]?.input ?? confirm).focus();
+    (fields.find((each) => !each.node.hidden)?.input ?? confirm).focus();
+  });
+}
+
+/** The fields in their order, those of a group below its heading. @param {ReturnType<typeof field>[]} fields */
+function groups(fields) {
+  /** @type {Map<string, HTMLElement>} */
+  const folded = new Map();
+  return fields.map((each) => {
+    if (!each.group) return each.node;
+    const known = folded.get(each.group);
+    if (known) {
+      known.append(each.node);
+      return null;
+    }
+    const inside = h("div.field-group", null, each.node);
+    folded.set(each.group, inside);
+    return h("details.fields", null, h("summary", null, each.group), inside);
   });
 }
 
@@ -59,11 +85,13 @@ function field(asked) {
   const input = /** @type {HTMLInputElement} */ (
     asked.options
       ? h("select", common, asked.options.map((each) => h("option", { value: each }, each)))
-      : h("input", { ...common, placeholder: asked.placeholder }));
+      : asked.rows ? h("textarea.mono", { ...common, rows: asked.rows, placeholder: asked.placeholder, spellcheck: "false" })
+        : h("input", { ...common, placeholder: asked.placeholder, list: asked.offers ? `${id}-offers` : null }));
   if (asked.value !== undefined) input.value = asked.value;
   const node = h("div.field", null, h("label", { for: id }, asked.label), input,
+    asked.offers ? h("datalist", { id: `${id}-offers` }, asked.offers.map((each) => h("option", { value: each }))) : null,
     asked.hint ? h("p.hint", { id: `${id}-hint` }, asked.hint) : null);
-  return { name: asked.name, input, node };
+  return { name: asked.name, group: asked.group, shown: asked.shown, input, node };
 }
 
 /** Something to read, closed by Esc or a click. @param {string} heading @param {...Node} content */

@@ -56,6 +56,12 @@ export function duration(length) {
   return hours < 2400 ? `${Math.floor(hours / 24)}d ${hours % 24}h` : `${count(Math.floor(hours / 24))}d`;
 }
 
+/** Exactly, as the server reads it: `90s`, `12h`. @param {number} length */
+export function spelled(length) {
+  for (const [unit, long] of /** @type {[string, number][]} */ ([["d", 86400], ["h", 3600], ["m", 60]])) if (length && length % long === 0) return `${length / long}${unit}`;
+  return `${length}s`;
+}
+
 /** @param {string | null | undefined} time */
 export const ago = (time) => (age(time) === null ? "–" : `${duration(age(time))} ago`);
 

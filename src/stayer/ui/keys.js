@@ -8,7 +8,8 @@ const HELP = [
   ["j  k", "next, previous row"],
   ["Enter", "open the row"],
   ["x", "select the row"],
-  ["/", "search or filter"],
+  ["/", "search"],
+  ["a", "submit a task"],
   ["g n", "go to Now"],
   ["g t", "go to Tasks"],
   ["g o", "go to Flows"],
@@ -45,6 +46,7 @@ export function listen(pages) {
       k: () => move(-1),
       "/": () => /** @type {HTMLElement | null} */ (document.querySelector("[data-search]"))?.focus(),
       "?": help,
+      a: () => /** @type {HTMLElement | null} */ (document.querySelector("#submit:not([hidden])"))?.click(),
       r: () => document.dispatchEvent(new Event("stayer:refresh")),
       x: () => /** @type {HTMLElement | null} */ (target.closest("[data-row]")?.querySelector("input[type=checkbox]"))?.click(),
       Escape: () => {

@@ -1,6 +1,6 @@
 // The frame of the page: which view is shown, its menu, keys, colours, and whether the server is there.
 
-import { begin, remove, who } from "./api.js";
+import { begin, maySubmit, remove, who } from "./api.js";
 import { COMMANDS } from "./commands.js";
 import { attribute, fill, h, text } from "./dom.js";
 import { icon } from "./icons.js";
@@ -26,6 +26,9 @@ const PAGES = {
   flow: { label: "Flow", load: () => import("./views/flow.js") },
   task: { label: "Task", load: () => import("./views/task.js") },
 };
+
+/** On a phone, these are behind a button. */
+const SELDOM = ["schedules", "nodes", "timeline"];
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 let leaving = new AbortController();
@@ -61,21 +64,23 @@ async function open() {
 
 function menu() {
   const nav = /** @type {HTMLElement} */ (document.getElementById("nav"));
-  fill(nav, Object.entries(PAGES).filter(([, page]) => page.key).map(([name, page]) =>
-    h("a", { href: href(name), "data-page": name, "aria-keyshortcuts": `g ${page.key}` },
-      icon(/** @type {import("./icons.js").Icon} */ (name)), h("span", null, page.label))));
+  const unfold = (/** @type {boolean} */ wanted) => {
+    attribute(nav, "data-open", wanted);
+    attribute(more, "aria-expanded", String(wanted));
+  };
+  const more = h("button.nav-more", { type: "button", onclick: () => unfold(!nav.hasAttribute("data-open")) }, icon("more"), h("span", null, "More"));
+  unfold(false);
+  const links = Object.entries(PAGES).filter(([, page]) => page.key).map(([name, page]) =>
+    h("a", { href: href(name), "data-page": name, "data-seldom": SELDOM.includes(name), "aria-keyshortcuts": `g ${page.key}`, onclick: () => unfold(false) },
+      icon(/** @type {import("./icons.js").Icon} */ (name)), h("span", null, page.label)));
+  fill(nav, links.filter((link) => !link.hasAttribute("data-seldom")), more, links.filter((link) => link.hasAttribute("data-seldom")));
 }
 
 /** @param {string} page */
 function mark(page) {
   for (const link of document.querySelectorAll("#nav a")) {
     const here = /** @type {HTMLElement} */ (link).dataset.page === ({ task: "tasks", flow: "flows" }[page] ?? page);
-    if (here) {
-      link.setAttribute("aria-current", "page");
-      const nav = /** @type {HTMLElement} */ (link.parentElement); // on a phone there are more than fit
-      const place = /** @type {HTMLElement} */ (link);
-      nav.scrollLeft = place.offsetLeft - (nav.clientWidth - place.offsetWidth) / 2;
-    }
+    if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
 }
@@ -121,6 +126,13 @@ function connection() {
   });
 }
 
+function submitting() {
+  const button = /** @type {HTMLElement} */ (document.getElementById("submit"));
+  fill(button, icon("add"), h("span", null, "Submit"));
+  button.hidden = !maySubmit();
+  button.addEventListener("click", async () => (await import("./task-form.js")).submit());
+}
+
 function session() {
   const button = /** @type {HTMLElement} */ (document.getElementById("who"));
   const me = who();
@@ -146,6 +158,7 @@ connection();
 if (Object.hasOwn(PAGES, place().page)) PAGES[place().page].load(); // while the server says who looks
 await begin().catch((error) => fill(main, empty("The server does not answer", error.message)));
 session();
+submitting();
 start();
 listen(Object.fromEntries(Object.entries(PAGES).filter(([, page]) => page.key).map(([name, page]) => [page.key, href(name)])));
 addEventListener("hashchange", open);

@@ -1,9 +1,17 @@
 // A JSON value for people: indented, coloured, and no more of it than can be read.
 
 import { h } from "./dom.js";
-import { size } from "./format.js";
+import { clean, size } from "./format.js";
 
 const LONGEST = 20_000;
+
+/** A value for a list: `lr=0.1 seed=3`, or as JSON. @param {unknown} given @param {number} [length] */
+export function inOneLine(given, length = 160) {
+  if (given && typeof given === "object" && !Array.isArray(given)) {
+    return clean(Object.entries(given).map(([name, value]) => `${name}=${typeof value === "string" && /^\S+$/.test(value) ? value : JSON.stringify(value)}`).join(" "), length);
+  }
+  return clean(typeof given === "string" ? given : JSON.stringify(given), length);
+}
 
 /** @param {unknown} given */
 export function value(given) {

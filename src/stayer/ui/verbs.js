@@ -1,8 +1,9 @@
 // What can be done to a task: one entry a verb, the same words as on the command line.
 
-import { patch, post, remove, taskPath } from "./api.js";
+import { mayOperate, patch, post, remove, taskPath } from "./api.js";
 import { ask } from "./dialogs.js";
 import { clean, title } from "./format.js";
+import { clone, edit, retry } from "./task-form.js";
 import { toast } from "./widgets.js";
 
 const QUEUED = ["waiting", "scheduled", "pending"];
@@ -12,9 +13,6 @@ const FINISHED = ["complete", "failed", "cancelled"];
 /**
  * @typedef {{verb: import("./icons.js").Icon, label: string, danger?: boolean, fits: (task: any) => boolean, run: (task: any) => Promise<boolean>}} Verb
  */
-
-const FROM_CHECKPOINT = "its last checkpoint, if it saved one";
-const FROM_START = "the start";
 
 /** @param {any} task @param {string} verb @param {unknown} [body] */
 const tell = (task, verb, body) => post(taskPath(task.id, verb), body);
@@ -38,21 +36,17 @@ function simple(verb, label, fits, sentence, done, asks = label) {
   };
 }
 
+/** @type {Verb} */
+const CLONE = { verb: "clone", label: "Clone", fits: () => true, run: clone };
+
+/** What this person may do to a task: who may only submit, may submit it again. */
+export const permitted = () => (mayOperate() ? VERBS : [CLONE]);
+
 /** @type {Verb[]} */
-export const VERBS = [
-  {
-    verb: "retry", label: "Retry", fits: (task) => FINISHED.includes(task.state),
-    run: (task) => ask({
-      heading: `Retry ${title(task, 50)}?`, button: "Retry",
-      sentence: "It goes back to its queue and runs once more.",
-      fields: [{ name: "from", label: "From", options: [FROM_CHECKPOINT, FROM_START],
-        hint: "From the start: its checkpoint and the results of its finished steps are forgotten." }],
-      act: async ({ from }) => {
-        await tell(task, "retry", { from_start: from === FROM_START });
-        toast(`${clean(task.id, 24)}: back in its queue`);
-      },
-    }),
-  },
+const VERBS = [
+  { verb: "retry", label: "Retry", fits: (task) => FINISHED.includes(task.state), run: retry },
+  { verb: "edit", label: "Edit", fits: (task) => QUEUED.includes(task.state), run: edit },
+  CLONE,
   simple("pause", "Pause", (task) => task.state === "started" && !task.paused,
     "Its processes are stopped where they are and keep their memory. Its limits stand still with it.", "asked to pause"),
   simple("resume", "Resume", (task) => task.state === "started" && task.paused,

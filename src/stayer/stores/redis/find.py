@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from stayer.core.errors import BadInput
 from stayer.core.model import Filter, Page, Task
+from stayer.core.search import words
 from stayer.stores.redis import portions
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.record import Raw, created_and_seq, pack, tasks
@@ -49,12 +50,10 @@ def find(server: Server, filter: Filter, cursor: str | None, limit: int) -> Page
     """Find one page of tasks, and where the next one begins."""
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page")
-    found = find_newest(divide(Part(server, filter, cursor or "")), limit + 1)
+    found, reached = find_newest(divide(Part(server, filter, cursor or "")), limit + 1)
     shown = found[:limit]
-    return Page(
-        tuple(match.task for match in shown),
-        shown[-1].place if shown and len(found) > limit else None,
-    )
+    following = shown[-1].place if shown and len(found) > limit else reached and reached.position
+    return Page(tuple(match.task for match in shown), following)
 
 
 def divide(part: Part) -> list[Part]:
@@ -76,25 +75,34 @@ def _divide_queues(part: Part, queues: Sequence[str]) -> list[Part]:
     return [replace(part, filter=each) for each in filters]
 
 
-def find_newest(parts: Iterable[Part], limit: int) -> list[Match]:
+def find_newest(parts: Iterable[Part], limit: int) -> tuple[list[Match], Part | None]:
     """Find tasks that match, newest first: always in the part that has been looked at least far,
     until all are behind what was found. A script at a time, so that others have their turns.
+
+    A search for words ends after some scripts, but for one of each part: then it also says how far
+    it has come, which is where the part that it would have gone on with stands.
     """
     numbers = count()
     waiting = [(_order(part), next(numbers), part) for part in parts]
     heapq.heapify(waiting)
+    unasked = {number for _, number, _ in waiting}
     found: list[Match] = []
+    scripts = count(1)
     while waiting and limit:
-        *_, part = heapq.heappop(waiting)
+        _, number, part = heapq.heappop(waiting)
         floor = found[-1].place if len(found) == limit else ""
         if floor and part.position and part.position <= floor:
             break
+        may_end = part.filter.search and part.position and number not in unasked
+        if may_end and next(scripts) > portions.SEARCHES_A_PAGE:
+            until = (part.position, part.name)
+            return [match for match in found if (match.place, match.name) >= until], part
         more, following = _ask(part, floor, limit)
         found = sorted([*found, *more], key=lambda match: (match.place, match.name), reverse=True)
         del found[limit:]
         for each in following:
             heapq.heappush(waiting, (_order(each), next(numbers), each))
-    return found
+    return found, None
 
 
 def _order(part: Part) -> int:
@@ -105,8 +113,9 @@ def _order(part: Part) -> int:
 def _ask(part: Part, floor: Place, limit: int) -> tuple[list[Match], list[Part]]:
     """What one script finds of a part, not below a place; and what is left of the part."""
     wanted = pack(_pack_filter(part.filter))
+    budget = portions.SEARCHED if part.filter.search else portions.LOOKED_AT
     answer = part.server.run(
-        "find", wanted, part.position, floor, limit, portions.LOOKED_AT, portions.QUEUES_AT_ONCE
+        "find", wanted, part.position, floor, limit, budget, portions.QUEUES_AT_ONCE
     )
     if len(answer) == 1:
         return [], _divide_queues(part, [queue.decode() for queue in answer[0]])
@@ -130,6 +139,7 @@ def _pack_filter(filter: Filter) -> Raw:
         False if filter.until is None else _micros(filter.until),
         _unless_none(filter.flow), _unless_none(filter.key), _unless_none(filter.unique),
         _unless_none(filter.fingerprint),
+        [(word.plain, word.in_json) for word in words(filter.search or "")] or False,
     )  # fmt: skip
 
 

@@ -11,6 +11,10 @@ from stayer.stores.redis.keys import key
 
 LOOKED_AT = 5000
 """How many lists and tasks a script may look at before it lets others have their turn."""
+SEARCHED = 1000
+"""How many it may look at to find words in them, which takes longer."""
+SEARCHES_A_PAGE = 20
+"""How many such scripts there are for a page: the next page goes on where this one has ended."""
 QUEUES_AT_ONCE, IDS_AT_ONCE = 100, 1000
 """Of how many queues, with nine lists each, and of how many ids a script gets to know."""
 

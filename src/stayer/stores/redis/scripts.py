@@ -69,6 +69,7 @@ _FORMS = {
     "EXPIRED_SHAPE": f"[[{fingerprint.shape('expired', EXPIRED)}]]",
     "ANY_PIECE": str(ANY_PIECE),
     "STAR_PIECE": str(STAR_PIECE),
+    "PARAMETERS_TEXT": str(record.PARAMETERS_TEXT),
     "HEAD_LENGTH": str(record.HEAD_LENGTH),
     "ARRAY_HEAD": str(record.OWN_AT - record.HEAD_LENGTH),
     # Python counts from 0, Lua from 1.

@@ -38,12 +38,12 @@ def find(shards: Shards, filter: Filter, cursor: str | None, limit: int) -> Page
         start = f"{int(place) + 1:028d}" if place and name < queue else place
         of_queue = filter if filter.flow is not None else replace(filter, queues=(name,))
         parts += divide(Part(shards.server_of(name), of_queue, start, name))
-    found = find_newest(parts, limit + 1)
+    found, reached = find_newest(parts, limit + 1)
     shown = found[:limit]
-    last = shown[-1] if shown and len(found) > limit else None
-    return Page(
-        tuple(match.task for match in shown), None if last is None else f"{last.place}{last.name}"
-    )
+    following = None if reached is None else f"{reached.position}{reached.name}"
+    if shown and len(found) > limit:
+        following = f"{shown[-1].place}{shown[-1].name}"
+    return Page(tuple(match.task for match in shown), following)
 
 
 def reach(shards: Shards, queues: Sequence[str]) -> Reach:

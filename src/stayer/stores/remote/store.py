@@ -218,7 +218,7 @@ class HttpStore(Store):
             "key": filter.key, "unique": filter.unique,
             "tag": filter.tags, "worker": filter.worker, "held": filter.held,
             "since": _moment(filter.since), "until": _moment(filter.until), "flow": filter.flow,
-            "fingerprint": filter.fingerprint,
+            "fingerprint": filter.fingerprint, "q": filter.search,
         }  # fmt: skip
         tasks: list[Task] = []
         while True:

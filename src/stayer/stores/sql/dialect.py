@@ -8,6 +8,7 @@ expands once, when the statements are loaded:
 | `{in texts ?1}`, `{in numbers ?1}` | is one of a list: one parameter (`Transaction.array`) |
 | `{from texts ?1 name}` | such a list as a table of that name with a column `value` |
 | `{contains column value}` | the JSON array in a column has this value |
+| `{has column ?}` | a text, or `column.member` of a JSON object, has this in it, large or small |
 | `{first column}` | the first value of the JSON array in a column |
 | `{yes}`, `{no}` | booleans |
 | `{same}` | is equal, and null is equal to null |
@@ -118,6 +119,14 @@ class Dialect(ABC):
     def first(self, column: str) -> str:
         """`{first column}`."""
 
+    @abstractmethod
+    def has(self, text: str, word: str) -> str:
+        """`{has column word}`, where the text is what the column holds, or a member of that."""
+
+    @abstractmethod
+    def member(self, column: str, name: str) -> str:
+        """The text of this name in the JSON object in a column."""
+
     def whole(self, number: str) -> str:
         """`{whole number}`."""
         return f"floor({number})"
@@ -142,6 +151,11 @@ class Dialect(ABC):
         """`{lock alias}` or `{claim alias}`, where the clause is not empty."""
         return clause.replace("UPDATE", f"UPDATE OF {alias}") if alias else clause
 
+    def _has(self, rest: str) -> str:
+        where, word = rest.split()
+        column, _, name = where.partition(".")
+        return self.has(self.member(column, name) if name else column, word)
+
     def macros(self) -> dict[str, _Macro]:
         """Each macro by its name; it is given what follows in the braces."""
 
@@ -153,6 +167,7 @@ class Dialect(ABC):
             "from": lambda rest: self.from_list(*rest.split()),
             "contains": lambda rest: self.contains(*rest.split()),
             "first": self.first,
+            "has": self._has,
             "yes": word(self.yes),
             "no": word(self.no),
             "same": word(self.same),

@@ -12,6 +12,7 @@ from itertools import islice
 
 from stayer.core.errors import BadInput
 from stayer.core.model import RUNNING, STATES, Filter, Page
+from stayer.core.search import words
 from stayer.stores.sql.rows import by_seq
 from stayer.stores.sql.transaction import Cell, Composed, Row, Transaction
 
@@ -76,6 +77,9 @@ def _conditions(tx: Transaction, filter: Filter) -> _Conditions:
         conditions.add("held", filter.held)
     for tag in filter.tags:
         conditions.add("tag", tag)
+    for word in words(filter.search or ""):
+        plain, in_json = word.plain, word.in_json
+        conditions.add("search", plain, plain, in_json, in_json, in_json, plain, plain)
     if filter.since is not None:
         conditions.add("since", filter.since)
     if filter.until is not None:

@@ -855,6 +855,11 @@ held = ?;
 -- name: find.tag
 {contains tags ?};
 
+-- name: find.search
+-- A word, as it is and as it stands in JSON: see `core/search.py`.
+({has id ?} OR {has name ?} OR {has command ?} OR {has tags ?} OR {has parameters ?}
+    OR {has error.type ?} OR {has error.message ?});
+
 -- name: find.since
 created >= ?;
 

@@ -1,6 +1,6 @@
 // One task: what it does, what it did, and all that can be done to it.
 
-import { get, mayOperate, post, Problem, taskPath } from "../api.js";
+import { get, maySubmit, post, Problem, taskPath } from "../api.js";
 import { COMMANDS, quoted } from "../commands.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
 import { absolute, age, clean, clock, count, duration, fraction, kind, many, now, percent, seconds, size, title as nameOf } from "../format.js";
@@ -17,7 +17,7 @@ import { usageCharts } from "../usage.js";
 import { learn, typicalRun } from "../typical.js";
 import { value } from "../value.js";
 import { explainer, forecast } from "../why-waiting.js";
-import { VERBS } from "../verbs.js";
+import { permitted } from "../verbs.js";
 
 export const title = "Task";
 
@@ -94,7 +94,7 @@ function frame(id, signal) {
   const values = h("div.column");
   const events = h("ol.events");
   const notices = noticesCard(id, signal);
-  const head = h("div.task-head", null, h("div.task-names", null, h("div.task-name", null, name, state), line), mayOperate() ? verbs : null);
+  const head = h("div.task-head", null, h("div.task-names", null, h("div.task-name", null, name, state), line), maySubmit() ? verbs : null);
   const node = h("div.column", null, head,
     h("section.card.hero", { "aria-label": "Progress" }, h("div.hero-line", null, figure, message), bar.node, figures, why),
     error,
@@ -125,7 +125,7 @@ function head(view, task) {
 
 /** The verbs that fit. They change only when the task does, so that none slips away under the pointer. */
 function buttons(/** @type {HTMLElement} */ place, /** @type {any} */ task, /** @type {() => void} */ again, /** @type {{now: boolean}} */ leaving) {
-  const fitting = VERBS.filter((verb) => verb.fits(task));
+  const fitting = permitted().filter((verb) => verb.fits(task));
   /** @type {any} */ (place).task = task;
   keyed(place, fitting, (verb) => verb.verb, (verb) => ({
     node: h(`button.button${verb.danger ? ".danger" : ""}`, { type: "button", "data-verb": verb.verb, onclick: async () => {

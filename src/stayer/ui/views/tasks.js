@@ -5,6 +5,7 @@ import { bulk } from "../bulk.js";
 import { COMMANDS } from "../commands.js";
 import { attribute, fill, h, text } from "../dom.js";
 import { age, clean, clock, count, duration, lasted, many, seconds, title as nameOf } from "../format.js";
+import { inOneLine } from "../value.js";
 import { answered, failed, forget, leftOut } from "../health.js";
 import { icon } from "../icons.js";
 import { AGAIN, everySecond, live } from "../live.js";
@@ -16,9 +17,12 @@ import { virtual } from "../virtual.js";
 export const title = "Tasks";
 
 const STATES = ["pending", "scheduled", "waiting", "reserved", "started", "complete", "failed", "cancelled"];
+const SEARCH = ["q", "Search id, name, command, parameters, tags, error"];
 const FIELDS = [
-  ["prefix", "Id begins with"], ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["flow", "Flow"], ["fingerprint", "Fingerprint"], ["since", "Since (2h, 7d)"],
+  ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["flow", "Flow"], ["fingerprint", "Fingerprint"], ["since", "Since (2h, 7d)"],
 ];
+/** What the counts of the queues know of. */
+const COUNTED = ["queue", "state"];
 const PAGE = 200;
 const NOTHING = { tasks: [], next: null };
 const KINDS = "kinds";
@@ -51,8 +55,9 @@ export function open(main, place, signal) {
   const status = h("span.quiet", { role: "status" });
   const fresh = h("button.button.small.primary", { type: "button", hidden: true, onclick: () => load() });
   const none = h("div");
+  const filters = bar(filter, changed, signal);
   const actions = mayOperate() ? bulk(() => ({ filter: query(filter), selected, matching: tasks.length, more: next !== null }), () => load()) : null;
-  fill(main, h("h1.unseen", null, "Tasks"), bar(filter, changed, signal),
+  fill(main, h("h1.unseen", null, "Tasks"), filters.node,
     h("div.list-tools", null, status, fresh, h("span.grow"), actions?.node ?? null),
     h("section.card.list-card", { "aria-label": "Tasks" },
       h("div.task-row.task-row-head", { "aria-hidden": "true" }, h("span"), ["State", "Task", "Queue", "Owner", "Progress", "Submitted", "Took"].map((each) => h("span", null, each))),
@@ -98,6 +103,8 @@ export function open(main, place, signal) {
       show(page, asked);
       offerKinds();
       answered(rows, page.away);
+      loading = false;
+      searchOn();
     } catch (thrown) {
       if (signal.aborted || mine !== turn) return;
       const error = /** @type {Error} */ (thrown);
@@ -129,9 +136,16 @@ export function open(main, place, signal) {
       drawn();
     } catch (error) {
       if (!signal.aborted) toast(/** @type {Error} */ (error).message, "bad");
+      return;
     } finally {
       loading = false;
     }
+    searchOn();
+  }
+
+  /** A page of a search may have found little, though there is more to look at. */
+  function searchOn() {
+    if (next && tasks.length < PAGE && !signal.aborted) more();
   }
 
   /** What runs is searched for by its whole name: offer those that are there. */
@@ -145,7 +159,8 @@ export function open(main, place, signal) {
   /** @param {string} [problem] */
   function drawn(problem) {
     list.setTotal(tasks.length);
-    text(status, shown === null ? "not known" : next ? `the newest ${count(tasks.length)}, more below` : many(tasks.length, "task"));
+    text(status, shown === null ? "not known" : !next ? many(tasks.length, "task") : tasks.length < PAGE ? `${many(tasks.length, "task")} so far, still searching …` : `the newest ${count(tasks.length)}, more below`);
+    filters.count(tasks, next === null && shown !== null);
     fresh.hidden = !news.size;
     text(fresh, news.size < MOST_NEWS ? `${many(news.size, "new task")}: show` : "Many new tasks: show");
     fill(none, problem ? empty("This can't be asked", problem) : tasks.length || isPart || shown === null ? null
@@ -222,8 +237,16 @@ function bar(filter, changed, signal) {
   queue.value = filter.get("queue") ?? "";
   /** @type {any[]} */
   let queues = [];
-  const number = () => STATES.forEach((state, index) => text(counts[index], queues.length
-    ? count(queues.filter((each) => !filter.get("queue") || each.name === filter.get("queue")).reduce((sum, each) => sum + each.counts[state], 0)) : ""));
+  /** Where more is asked for than queues count: how many of the list are in each state, if that is known. @type {Map<string, number> | null} */
+  let listed = null;
+  const number = () => STATES.forEach((state, index) => {
+    if ([...filter.keys()].some((name) => !COUNTED.includes(name))) {
+      const chosen = filter.getAll("state");
+      return text(counts[index], listed && (!chosen.length || chosen.includes(state)) ? count(listed.get(state) ?? 0) : "");
+    }
+    text(counts[index], queues.length
+      ? count(queues.filter((each) => !filter.get("queue") || each.name === filter.get("queue")).reduce((sum, each) => sum + each.counts[state], 0)) : "");
+  });
   live(signal, async (stop) => {
     const found = await get("v1/queues", { partial: true }, { signal: stop });
     queues = found.queues;
@@ -238,8 +261,8 @@ function bar(filter, changed, signal) {
     number();
     changed();
   });
-  const fields = FIELDS.map(([name, label], index) => {
-    const input = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": label, placeholder: label, value: filter.get(name) ?? "", "data-search": index === 0, autocomplete: "off", spellcheck: "false", list: name === "name" ? KINDS : null }));
+  const [search, ...fields] = [SEARCH, ...FIELDS].map(([name, label]) => {
+    const input = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": label, placeholder: label, value: filter.get(name) ?? "", "data-search": name === "q", autocomplete: "off", spellcheck: "false", list: name === "name" ? KINDS : null }));
     /** @type {ReturnType<typeof setTimeout>} */
     let timer;
     input.addEventListener("input", () => {
@@ -255,7 +278,7 @@ function bar(filter, changed, signal) {
   const clear = h("button.button.small", { type: "button", onclick: () => {
     for (const name of [...filter.keys()]) filter.delete(name);
     states.forEach((each) => each.setAttribute("aria-pressed", "false"));
-    fields.forEach((each) => (each.value = ""));
+    [search, ...fields].forEach((each) => (each.value = ""));
     queue.value = "";
     number();
     changed();
@@ -266,9 +289,18 @@ function bar(filter, changed, signal) {
     attribute(rest, "data-open", wanted);
     attribute(open, "aria-expanded", String(wanted));
   };
-  unfold([...filter.keys()].some((name) => name !== "state"));
-  return h("form.filter", { role: "search", "aria-label": "Filter the tasks", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
-    h("div.chip-line", null, h("div.chip-buttons", null, states), open), rest);
+  unfold([...filter.keys()].some((name) => !["state", "q"].includes(name)));
+  const node = h("form.filter", { role: "search", "aria-label": "Filter the tasks", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
+    h("div.search-line", null, icon("search"), search), h("div.chip-line", null, h("div.chip-buttons", null, states), open), rest);
+  return {
+    node,
+    /** Count what the list shows. @param {any[]} tasks @param {boolean} isAll */
+    count(tasks, isAll) {
+      listed = isAll ? new Map() : null;
+      for (const task of tasks) listed?.set(task.state, (listed.get(task.state) ?? 0) + 1);
+      number();
+    },
+  };
 }
 
 /** @param {any} first @param {Set<string>} selected @param {() => void} chosen */
@@ -281,16 +313,18 @@ function row(first, selected, chosen) {
     chosen();
   });
   const state = badge(first.state);
-  const name = h("a.task-title", { href: href("task", first.id) });
+  const name = h("a", { href: href("task", first.id) });
+  const values = h("span.r-values");
   const under = h("div.under");
   const progress = progressBar();
   const submitted = h("time");
   const took = h("span.took");
-  const node = h("div.task-row", { role: "listitem", "data-row": true }, mayOperate() ? tick : h("span"), h("span.r-state", null, state), h("div.r-name", null, name, under),
+  const node = h("div.task-row", { role: "listitem", "data-row": true }, mayOperate() ? tick : h("span"), h("span.r-state", null, state), h("div.r-name", null, h("div.task-title", null, name, values), under),
     h("span.r-queue", null, clean(first.queue, 30)), h("span.r-owner.quiet", null, clean(first.owner ?? "", 24)), h("div.r-progress", null, progress.node), submitted, took);
   const show = (/** @type {any} */ task) => {
     setBadge(state, standing(task));
     text(name, nameOf(task, 200));
+    text(values, task.parameters === null ? "" : inOneLine(task.parameters));
     text(under, detail(task));
     progress.update(task);
     setTime(submitted, task.created, `${duration(age(task.created))} ago`);
@@ -309,6 +343,7 @@ function detail(task) {
   const again = !["complete", "cancelled", "failed"].includes(task.state) && task.failures;
   if (again) parts.push(task.failures === 1 ? "failed before" : `failed ${count(task.failures)} times before`);
   if ((task.state === "failed" || again) && task.error) parts.push(clean(`${task.error.type}: ${task.error.message}`, 120));
+  if (task.state === "complete" && task.result !== null) parts.push(`→ ${inOneLine(task.result)}`);
   if (task.state === "started" && task.progress?.message) parts.push(clean(task.progress.message, 80));
   return parts.join(" · ");
 }

@@ -1,8 +1,8 @@
 -- script: find
 -- Store.find: tasks that match, newest first.
 -- ARGV   3 the filter (MessagePack: ids, prefix, queues, states, name, owner, tags, worker, held (1 or 0),
---        since and until as µs with 16 digits, flow, key, unique, fingerprint; false where nothing is
---        asked), 4 the cursor or '', 5 the place above which all that is wanted stands, or '', 6 how many are wanted,
+--        since and until as µs with 16 digits, flow, key, unique, fingerprint, words to search for
+--        as {as it is, as in JSON}; false where nothing is asked), 4 the cursor or '', 5 the place above which all that is wanted stands, or '', 6 how many are wanted,
 --        7 how many lists and tasks may be looked at, 8 how many queues may
 -- returns {where to go on, or '' at the end, values, kept apart}; or, where there are more queues than that, {all
 --         queues}: some of them at a time are to be asked for
@@ -12,7 +12,7 @@
 local filter, cursor, floor = cmsgpack.unpack(ARGV[3]), ARGV[4], ARGV[5]
 local wanted, budget, most_queues = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local F_IDS, F_PREFIX, F_QUEUES, F_STATES, F_NAME, F_OWNER, F_TAGS, F_WORKER, F_HELD, F_SINCE, F_UNTIL,
-  F_FLOW, F_KEY, F_UNIQUE, F_FINGERPRINT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+  F_FLOW, F_KEY, F_UNIQUE, F_FINGERPRINT, F_SEARCH = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
 local STATES = {'waiting', 'scheduled', 'pending', 'held', 'reserved', 'started', 'complete', 'failed', 'cancelled'}
 local FEW = 5000
 
@@ -25,6 +25,7 @@ end
 local queues, states = as_set(filter[F_QUEUES]), as_set(filter[F_STATES])
 local is_loose = filter[F_NAME] or filter[F_OWNER] or filter[F_TAGS] or filter[F_WORKER] or filter[F_HELD]
   or filter[F_PREFIX] or filter[F_FLOW] or filter[F_KEY] or filter[F_UNIQUE] or filter[F_FINGERPRINT]
+  or filter[F_SEARCH]
 
 local function has_tags(r)
   local tags = as_set(r[@TAGS] or {})
@@ -34,8 +35,43 @@ local function has_tags(r)
   return true
 end
 
+-- All that a search looks at, in small letters: see core/search.py.
+local function searched(entry)
+  local r, texts = entry.r, {}
+  local function add(text)
+    if type(text) == 'string' then texts[#texts + 1] = string.lower(text) end
+  end
+  add(r[@ID])
+  add(r[@NAME])
+  for _, word in ipairs(r[@COMMAND] or {}) do add(word) end
+  for _, tag_of in ipairs(r[@TAGS] or {}) do add(tag_of) end
+  if r[@ERROR] then
+    local can, fault = pcall(cjson.decode, r[@ERROR])
+    if can and type(fault) == 'table' then
+      add(fault.type)
+      add(fault.message)
+    end
+  end
+  local parameters = r[@PARAMETERS]
+  if bit.band(entry.flags, 3) == @PARAMETERS_TEXT then parameters = call('GETRANGE', @parameters(r[@ID]), 0, 8191) end
+  return texts, type(parameters) == 'string' and string.lower(parameters) or ''
+end
+
+local function has_words(entry)
+  local texts, parameters = searched(entry)
+  for _, word in ipairs(filter[F_SEARCH]) do
+    local found = string.find(parameters, string.lower(word[2]), 1, true)
+    for number = 1, found and 0 or #texts do
+      found = found or string.find(texts[number], string.lower(word[1]), 1, true)
+    end
+    if not found then return false end
+  end
+  return true
+end
+
 -- What no list is sorted by, checked task by task.
-local function matches(r)
+local function matches(entry)
+  local r = entry.r
   local name = filter[F_NAME]
   local prefix = filter[F_PREFIX]
   return (not name or handler_of(r) == 'name ' .. name or handler_of(r) == 'command ' .. name)
@@ -49,6 +85,7 @@ local function matches(r)
     and (not prefix or string.sub(r[@ID], 1, #prefix) == prefix)
     and (not filter[F_FLOW] or (r[@FLOW] == filter[F_FLOW] and (not queues or queues[r[@QUEUE]])
       and (not states or states[r[@STATE]])))
+    and (not filter[F_SEARCH] or has_words(entry))
 end
 
 local upper = cursor ~= '' and '(' .. cursor or '+'
@@ -72,7 +109,7 @@ local function among(ids)
   fetch_all(ids)
   for _, id in ipairs(ids) do
     local entry = fetch(id)
-    if entry and not entry.seen and matches(entry.r) and (not queues or queues[entry.r[@QUEUE]])
+    if entry and not entry.seen and matches(entry) and (not queues or queues[entry.r[@QUEUE]])
       and (not states or states[entry.r[@STATE]]) and within(place(entry)) then
       entry.seen, entry.place = true, place(entry)
       found[#found + 1] = entry
@@ -187,7 +224,7 @@ local function merge()
     for number, id in ipairs(ids) do
       local entry = fetch(id)
       -- One that has lost its record may have been submitted again.
-      if entry and entry.r[@SEQ] == numbers[number] and #found < wanted and (not is_loose or matches(entry.r)) then
+      if entry and entry.r[@SEQ] == numbers[number] and #found < wanted and (not is_loose or matches(entry)) then
         found[#found + 1] = entry
       end
     end

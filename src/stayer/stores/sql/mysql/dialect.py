@@ -85,6 +85,14 @@ class MySqlDialect(Dialect):
     def first(self, column: str) -> str:
         return f"json_unquote(json_extract({column}, '$[0]')) COLLATE {self.collation}"
 
+    def has(self, text: str, word: str) -> str:
+        """Parameters are bytes, of which no letters are small: what is no text is nothing then."""
+        written = f"CONVERT({text} USING utf8mb4)"
+        return f"locate(lower({word}) COLLATE {self.collation}, lower({written})) > 0"
+
+    def member(self, column: str, name: str) -> str:
+        return f"json_unquote(json_extract({column}, '$.{name}'))"
+
     def whole(self, number: str) -> str:
         return f"CAST(floor({number}) AS SIGNED)"
 

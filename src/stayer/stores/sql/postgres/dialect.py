@@ -44,6 +44,12 @@ class PostgresDialect(Dialect):
     def first(self, column: str) -> str:
         return f"({column}::json ->> 0)"
 
+    def has(self, text: str, word: str) -> str:
+        return f"position(lower({word}) IN lower({text})) > 0"
+
+    def member(self, column: str, name: str) -> str:
+        return f"({column}::json ->> '{name}')"
+
     def whole(self, number: str) -> str:
         return f"floor({number})::bigint"
 

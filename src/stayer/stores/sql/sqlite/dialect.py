@@ -47,6 +47,12 @@ class SqliteDialect(Dialect):
     def first(self, column: str) -> str:
         return f"json_extract({column}, '$[0]')"
 
+    def has(self, text: str, word: str) -> str:
+        return f"instr(lower({text}), lower({word})) > 0"
+
+    def member(self, column: str, name: str) -> str:
+        return f"json_extract({column}, '$.{name}')"
+
     def whole(self, number: str) -> str:
         return f"CAST({number} AS INTEGER)"
 
