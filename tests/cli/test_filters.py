@@ -96,8 +96,8 @@ def test_running_is_a_state(stayer: Here, store: Store) -> None:
 
 
 def test_words_are_searched_for(stayer: Here) -> None:
-    assert stayer("ls", "--search", "WAITS a", "--ids").works().lines == ["waits-a"]
-    assert stayer("cancel", "--search", "waits b", "-y").works().lines == ["1 task cancelled"]
+    assert stayer("ls", "--search", "WAITS -a", "--ids").works().lines == ["waits-a"]
+    assert stayer("cancel", "--search", "waits -b", "-y").works().lines == ["1 task cancelled"]
     assert stayer("ls", "--search", "waits", "--state", "cancelled", "--ids").works().lines == [
         "waits-b"
     ]

@@ -104,7 +104,11 @@ class TestSearch:
     def test_looks_for_words_wherever_a_person_would(self, store: Store) -> None:
         register(store, "w")
         oom = Fault("OutOfMemory", "CUDA has no 3 GB left", "Traceback: in layer.py")
-        apply(store, taken(store, "w", id="run-1", command=("python", "train.py", "--lr=0.1")), Fail(oom))
+        apply(
+            store,
+            taken(store, "w", id="run-1", command=("python", "train.py", "--lr=0.1")),
+            Fail(oom),
+        )
         submit(
             store,
             new("run-2", name="fit", parameters={"model": "ResNet", "say": 'a "quoted" word'}),

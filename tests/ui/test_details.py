@@ -14,7 +14,7 @@ from tests.ui.system import System
 
 OVERLAPS = """() => {
   const labels = [...document.querySelectorAll("#nav a span")]
-    .map(each => each.getBoundingClientRect());
+    .map(each => each.getBoundingClientRect()).filter(each => each.width);
   return labels.filter((each, at) => at && each.left < labels[at - 1].right + 2).length;
 }"""
 
@@ -39,7 +39,14 @@ def test_a_phone_has_room_for_tasks_and_names_of_pages(browser: Browser, scene: 
         page.reload()
         expect(kind).to_be_visible()
 
-        # And where one is can be seen
+        # So are the pages that are needed less often; and where one is can be seen
+        schedules = page.get_by_role("link", name="Schedules")
+        expect(schedules).to_be_hidden()
+        page.get_by_role("button", name="More").click()
+        expect(schedules).to_be_visible()
+        picture(page, "phone-more")
+        page.get_by_role("link", name="Timeline").click()
+        expect(schedules).to_be_hidden()
         tabs.open("timeline", page)
         expect(page.locator("#nav [aria-current]")).to_be_in_viewport(ratio=1)
         expect(page.locator(".gantt .piece").first).to_be_attached()

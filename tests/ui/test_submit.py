@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from stayer.core.model import Filter
+from stayer.http.tokens import Role
 from tests.faults.fleet import until
 from tests.ui.browsing import Tabs, logged_in, picture
 from tests.ui.system import System
@@ -98,7 +99,7 @@ def test_what_failed_is_cloned_and_retried_with_changes(tabs: Tabs, system: Syst
 
 @pytest.mark.parametrize("role", ["read", "submit"])
 def test_a_person_is_offered_what_her_role_allows(
-    browser: Browser, system: System, role: str
+    browser: Browser, system: System, role: Role
 ) -> None:
     system.submit(id="there", queue="nobody-listens", command=["true"])
     with logged_in(browser, system.url, system.site.tokens[role]) as tabs:

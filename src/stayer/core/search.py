@@ -13,7 +13,6 @@ import json
 from msgspec import Struct
 
 
-
 class Word(Struct, frozen=True):
     """A word as it is, and as it stands in the JSON of commands, tags and parameters."""
 

@@ -28,7 +28,7 @@ const PAGES = {
 };
 
 /** On a phone, these are behind a button. */
-const SELDOM = ["schedules", "nodes", "timeline"];
+const SELDOM = ["flows", "schedules", "nodes", "timeline"];
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 let leaving = new AbortController();
@@ -73,7 +73,7 @@ function menu() {
   const links = Object.entries(PAGES).filter(([, page]) => page.key).map(([name, page]) =>
     h("a", { href: href(name), "data-page": name, "data-seldom": SELDOM.includes(name), "aria-keyshortcuts": `g ${page.key}`, onclick: () => unfold(false) },
       icon(/** @type {import("./icons.js").Icon} */ (name)), h("span", null, page.label)));
-  fill(nav, links.filter((link) => !link.hasAttribute("data-seldom")), more, links.filter((link) => link.hasAttribute("data-seldom")));
+  fill(nav, links, more);
 }
 
 /** @param {string} page */

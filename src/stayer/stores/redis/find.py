@@ -52,7 +52,9 @@ def find(server: Server, filter: Filter, cursor: str | None, limit: int) -> Page
         raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page")
     found, reached = find_newest(divide(Part(server, filter, cursor or "")), limit + 1)
     shown = found[:limit]
-    following = shown[-1].place if shown and len(found) > limit else reached and reached.position
+    following = None if reached is None else reached.position
+    if shown and len(found) > limit:
+        following = shown[-1].place
     return Page(tuple(match.task for match in shown), following)
 
 
