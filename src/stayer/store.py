@@ -467,7 +467,8 @@ class WorkerStore(ReadStore, Protocol):
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
         """Mark as dead the workers whose last number is still the one given; the answer is every
         task that any dead worker still holds, to be decided as lost. Forgets dead workers that
-        hold nothing. Raises LeaseLost if the judge itself is not registered or dead.
+        hold nothing. Each that was not dead before is an event, `core.insight.totals.WORKER_LOST`,
+        of no task and no queue. Raises LeaseLost if the judge itself is not registered or dead.
         """
 
     def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
@@ -476,7 +477,8 @@ class WorkerStore(ReadStore, Protocol):
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         """Bury on somebody's word: only a stale one (else Refused), or, with its own last number,
         a worker that takes its leave (LeaseLost if it is not its last). The answer is what it held,
-        to be decided as lost. Raises UnknownWorker.
+        to be decided as lost. One that does not take its leave is an event, as in `bury`. Raises
+        UnknownWorker.
         """
 
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
@@ -577,6 +579,12 @@ class UpkeepStore(StoreBase, Protocol):
         in the minute in which the store heard of it. The answer is in how many seconds there is
         more to do.
         """
+
+    def totals(self) -> str | None:
+        """Read what was counted for metrics (`core.insight.totals`); None: nothing yet."""
+
+    def put_totals(self, totals: str, known: str | None) -> bool:
+        """Keep this in its place, if that is still the one known; whether it is."""
 
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
         """Forget what has been kept for long enough by its queue's retention, or by the one given

@@ -95,6 +95,11 @@ def node_binary() -> str:
     return shutil.which("node") or missing("Node.js", _todo("nodejs"))
 
 
+def prometheus_binary() -> str:
+    """The path of `prometheus`; `promtool` is beside it."""
+    return shutil.which("prometheus") or missing("Prometheus", _todo("prometheus"))
+
+
 def missing(what: str, todo: str) -> NoReturn:
     """Skip loudly or, in CI, fail."""
     said = f"{NOT_TESTED}{what}, which is not here: {todo}"
@@ -151,6 +156,7 @@ def _run(command: list[str]) -> None:
 
 if __name__ == "__main__":
     _get_packages("redis-server")
+    _get_packages("prometheus")
     if shutil.which("mariadbd") is None and not Path("/usr/sbin/mariadbd").exists():
         _get_packages("mariadb-server")
     _get_packages(_BROWSERS[0])  # by itself: not every system has it

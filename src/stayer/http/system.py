@@ -18,6 +18,7 @@ from stayer.http.problem import Problem
 from stayer.http.route import JSON_MEDIA, Answer, Call
 from stayer.http.session import Principal, by_token
 from stayer.http.tokens import session_record
+from stayer.service.late import late_tasks
 
 
 async def healthz(call: Call) -> Response:
@@ -39,20 +40,21 @@ async def show_metrics(call: Call) -> Response:
     """Answer with figures for Prometheus. A store that does not answer is a figure too."""
     service, store = call.service, call.store
     lines = [*service.metrics.requests()]
-    lines += metrics.gauge(
-        "stayer_event_streams", "Event streams that are open.", service.streams.open
-    )
+    lines += metrics.samples(metrics.STREAMS, [((), service.streams.open)])
     up = 1
     try:
         latency = await service.probe()
-        queues, workers, now = await service.call(
-            lambda: (store.queues(), store.workers(), store.now())
-        )
-        lines += metrics.gauge("stayer_store_seconds", "How long the store takes.", latency)
-        lines += metrics.of_store(queues, workers, now)
+        found = await service.call(
+            lambda: (
+                store.queues(), store.workers(), late_tasks(store), service.counter.count(),
+                store.now(),
+            )
+        )  # fmt: skip
+        lines += metrics.samples(metrics.LATENCY, [((), latency)])
+        lines += metrics.of_store(*found)
     except StoreError:
         up = 0
-    lines += metrics.gauge("stayer_store_up", "Whether the store answers.", up)
+    lines += metrics.samples(metrics.UP, [((), up)])
     return Response("\n".join(lines) + "\n", headers={"content-type": metrics.MEDIA})
 
 

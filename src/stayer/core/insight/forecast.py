@@ -28,6 +28,8 @@ _ENOUGH_OTHERS = 10
 _WIDE = 2.0
 """By this factor, either way, a task may differ from the few of its kind that there were."""
 
+_LATE = 2.0
+
 Durations = Mapping[str, Sequence[float]]
 """How long finished tasks took, by their kind."""
 
@@ -82,6 +84,13 @@ def forecast_running(runs: Runs, history: Durations) -> Forecast:
     """Forecast the end of a running task, in seconds from now."""
     ends = _estimate_remaining(runs, history) or _guess_remaining(runs, history)
     return Forecast(ends=ends, samples=len(history.get(runs.kind, ())))
+
+
+def late_after(durations: Sequence[float]) -> float | None:
+    """Return after how many seconds a task is late of which others took so long: twice the longest;
+    None if they are too few.
+    """
+    return max(durations) * _LATE if len(durations) >= ENOUGH else None
 
 
 def nth_start(free: Sequence[float], durations: Sequence[float], more: int, each: float) -> float:

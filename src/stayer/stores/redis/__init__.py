@@ -321,6 +321,8 @@ class RedisStore(Store):
     checkpoint = _at_server(reads.checkpoint)
     queues = _at_server(reads.queues)
     figures = _at_server(queue_stats.figures)
+    totals = _at_server(queue_stats.totals)
+    put_totals = _at_server(queue_stats.put_totals)
     workers = _at_server(leases.workers)
     schedules = _at_server(schedule_calls.schedules)
     notices = _at_server(notice_calls.page)

@@ -21,6 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from stayer.core.insight import fingerprint
+from stayer.core.insight.totals import WORKER_LOST
 from stayer.core.lifecycle import EXPIRED
 from stayer.core.notify.notices import FIELD_LIMIT
 from stayer.core.notify.notices import KEPT as NOTICES_KEPT
@@ -65,6 +66,7 @@ _LIMITS = {
     "FINGERPRINT_LENGTH": fingerprint.LENGTH,
 }
 _FORMS = {
+    "WORKER_LOST": WORKER_LOST,
     "EXPIRED": f"[[{record.text(EXPIRED)}]]",
     "EXPIRED_SHAPE": f"[[{fingerprint.shape('expired', EXPIRED)}]]",
     "ANY_PIECE": str(ANY_PIECE),

@@ -374,6 +374,13 @@ class ClusterStore(Store):
         fan_out.check()
         return min(moment for moment in moments if moment is not None)
 
+    @retry_after_mending
+    def totals(self) -> str | None:
+        return self._shards.of(REGISTRY).totals()
+
+    def put_totals(self, totals: str, known: str | None) -> bool:
+        return self._shards.of(REGISTRY).put_totals(totals, known)
+
     # Notices
 
     @retry_after_mending

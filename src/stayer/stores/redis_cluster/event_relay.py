@@ -180,7 +180,8 @@ def _listen(shards: Shards, ear: Ear, timeout: float) -> bool:
 
 def _lines_for_events(shards: Shards) -> list[Line]:
     """Subscribe to the events of all shards, and of others that may come."""
-    found = [key("events", shards.server_of(name).address.prefix) for name in shards.names()]
+    names = (REGISTRY, *shards.names())
+    found = [key("events", shards.server_of(name).address.prefix) for name in names]
     return lines(shards.nodes, [key("shards", shards.nodes.options.prefix), *found], {})
 
 
@@ -193,7 +194,8 @@ def last_event(shards: Shards) -> int:
 def relay(shards: Shards) -> None:
     """Copy what is new in the shards that can be reached."""
     relayed = {name: int(number) for name, number in _read_relayed(shards).items()}
-    fan_out, names = FanOut(shards), shards.names()
+    # In the registry shard are the events of no queue: that a worker was lost.
+    fan_out, names = FanOut(shards), [REGISTRY, *shards.names()]
     questions = [("watch", relayed.get(name, 0), 1, _EVENTS_A_STEP) for name in names]
     calls = [
         shards.server_of(name).call(*each) for name, each in zip(names, questions, strict=True)

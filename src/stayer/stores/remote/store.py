@@ -354,6 +354,12 @@ class HttpStore(Store):
     def sample(self) -> float:
         self._for_workers()
 
+    def totals(self) -> str | None:
+        self._for_workers()
+
+    def put_totals(self, totals: str, known: str | None) -> bool:
+        self._for_workers()
+
     def drop_queue(self, name: str, limit: int) -> int:
         answer = self._ask("DELETE", path_of("queues", name), {"force": True})
         return int(answer["left"])

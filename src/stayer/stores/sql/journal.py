@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stayer.core.insight.totals import WORKER_LOST
 from stayer.core.model import RUNNING, STATES, State
 from stayer.stores.sql import history
 from stayer.stores.sql.history_overflow import shorten
@@ -104,6 +105,10 @@ class Ledger:
             newest.ids.extend(ids)
         else:
             self._events.append(_Batch(first, ids, what))
+
+    def worker_lost(self, worker: str) -> None:
+        """A worker was given up as dead."""
+        self.told(self.numbers(), [""], "", WORKER_LOST, worker=worker)
 
     def grown(self, seq: int) -> None:
         """The task's history may have become too long for its row."""

@@ -455,7 +455,7 @@ DELETE FROM stayer_logs
 WHERE task = ?1 AND attempt = ?2 AND start >= ?3 AND start + length(data) <= ?4;
 
 -- name: bury
-UPDATE stayer_workers SET dead = {yes} WHERE id = ? AND number = ?;
+UPDATE stayer_workers SET dead = {yes} WHERE id = ? AND number = ? AND NOT dead;
 
 -- name: bury.held
 SELECT {task} FROM stayer_tasks
@@ -547,6 +547,16 @@ INSERT INTO stayer_meta (key, value) VALUES ('sampled', ?) {or nothing key};
 -- name: figures.claim
 -- Up to when it is counted now, and was before: only one of several who count comes through.
 UPDATE stayer_meta SET value = ? WHERE key = 'sampled' AND value = ?;
+
+-- name: totals
+SELECT value FROM stayer_meta WHERE key = 'totals';
+
+-- name: totals.first
+INSERT INTO stayer_meta (key, value) VALUES ('totals', ?) {or nothing key};
+
+-- name: totals.replace
+-- new, known.
+UPDATE stayer_meta SET value = ? WHERE key = 'totals' AND value = ?;
 
 -- name: figures.submitted
 -- From, to: how many of each queue. A state at a time, along the index of lists; and what runs.

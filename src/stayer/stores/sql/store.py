@@ -378,6 +378,8 @@ class SqlStore(Store):
 
     queues = _reads(reads.queues)
     figures = _reads(queue_stats.read)
+    totals = _reads(queue_stats.totals)
+    put_totals = _writes(queue_stats.put_totals)
     drop_queue = _writes(queue_operations.drop_queue)
     purge = _writes(queue_operations.purge)
 

@@ -12,6 +12,7 @@ from stayer.core.lifecycle import acknowledge
 from stayer.core.model import Beat, Orders, Report, Suspect, Task, Usage, Worker
 from stayer.core.units import format_duration
 from stayer.store import LOG_HEAD, LOG_TAIL
+from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import (
     checked,
     form,
@@ -118,8 +119,11 @@ def bury(tx: Transaction, judge: str, silent: dict[str, int]) -> list[Task]:
         raise LeaseLost(
             f"worker {judge} is not registered, or was given up as dead: it can't judge"
         )
+    ledger = Ledger(tx)
     for worker, number in silent.items():
-        tx.run("bury", worker, number)
+        if tx.run("bury", worker, number):
+            ledger.worker_lost(worker)
+    ledger.write()
     tx.run("bury.forget")
     return [task_from_row(row) for row in tx.all("bury.held")]
 
@@ -159,7 +163,10 @@ def drop_worker(tx: Transaction, worker: str, number: int | None = None) -> list
             f"worker {worker} is alive (its lease ends in {format_duration(lease_end - tx.now)}): "
             "only a stale one can be dropped. Stop it first"
         )
-    tx.run("bury", worker, last)
+    if tx.run("bury", worker, last) and number is None:
+        ledger = Ledger(tx)
+        ledger.worker_lost(worker)
+        ledger.write()
     held = holdings(tx, worker)
     tx.run("bury.forget")
     return held

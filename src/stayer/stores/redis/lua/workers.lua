@@ -1,5 +1,5 @@
 -- Workers, and what they hold. A beat is in beat.lua.
--- include: answer
+-- include: answer, events
 
 -- The dead that hold something are kept until they hold nothing.
 
@@ -9,6 +9,8 @@ local function mark_dead(worker)
   call('ZREM', @late(), worker)
   call('ZREM', @early(), worker)
 end
+
+local function note_lost(worker) note_event('', '', '@WORKER_LOST', 0, worker, false) end
 
 local function forget_idle_dead()
   for _, worker in ipairs(call('SMEMBERS', @dead())) do
@@ -109,7 +111,9 @@ if ARGV[4] == '' and not known[3] and tonumber(known[2]) >= now then
 end
 local held = held_by(ARGV[3])
 mark_dead(ARGV[3])
+if ARGV[4] == '' and not known[3] then note_lost(ARGV[3]) end
 forget_idle_dead()
+tell_all()
 return {values_of(held)}
 
 -- script: bury
@@ -124,11 +128,14 @@ if not judge[1] or judge[2] then
 end
 local silent = cmsgpack.unpack(ARGV[4])
 for number = 1, #silent, 2 do
-  if tonumber(call('HGET', @worker(silent[number]), 'number') or 0) == silent[number + 1] then
+  local known = call('HMGET', @worker(silent[number]), 'number', 'dead')
+  if tonumber(known[1] or 0) == silent[number + 1] then
     mark_dead(silent[number])
+    if not known[2] then note_lost(silent[number]) end
   end
 end
 forget_idle_dead()
+tell_all()
 local lost = {}
 for _, worker in ipairs(call('SMEMBERS', @dead())) do
   for _, entry in ipairs(held_by(worker)) do lost[#lost + 1] = entry end

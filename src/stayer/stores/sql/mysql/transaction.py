@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _PACKET = 1_000_000
 """So many bytes are sent at once; the server's limit (max_allowed_packet) is 16 MB or more."""
 _DEFERRED = frozenset((
-    "attend", "bury", "bury.forget", "checkpoint.forget", "count", "counts.added", "event",
+    "attend", "bury.forget", "checkpoint.forget", "count", "counts.added", "event",
     "event.old", "events.number", "events.numbered", "events.too_many", "figures.add",
     "figures.forget", "forget.logs", "forget.logs_gone", "forget.results",
     "forget.results_gone", "history.add", "history.forget", "history.forget_logs",
