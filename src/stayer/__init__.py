@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stayer.core.version import __version__
 
 if TYPE_CHECKING:
-    from stayer import aio
+    from stayer import aio, testing
     from stayer.app import App, TaskFunction
     from stayer.client import (
         Client,
@@ -107,6 +107,7 @@ __all__ = [
     "__version__",
     "aio",
     "current_task",
+    "testing",
 ]
 
 # From the bottom up, so that no name brings in more than it stands on.
@@ -125,8 +126,8 @@ if not TYPE_CHECKING:  # to a type checker it would be as if any name were there
 
     def __getattr__(name: str) -> object:
         """Import a name when it is first used: `import stayer` itself costs next to nothing."""
-        if name == "aio":
-            return import_module("stayer.aio")
+        if name in ("aio", "testing"):
+            return import_module(f"stayer.{name}")
         if name in __all__:
             for layer in map(import_module, _LAYERS):
                 if hasattr(layer, name):

@@ -26,6 +26,7 @@ from typing import (
     cast,
     overload,
 )
+from weakref import WeakSet
 
 import msgspec
 
@@ -45,6 +46,8 @@ Hook = TypeVar("Hook", bound=Callable[[Context], object])
 Scheduled = TypeVar("Scheduled", bound="TaskFunction[..., Any]")
 
 if TYPE_CHECKING:
+    from stayer import aio
+
     Coro = Coroutine[Any, Any, R]
 
 
@@ -75,6 +78,7 @@ class App:
         self._before: list[Callable[[Context], object]] = []
         self._after: list[Callable[[Context], object]] = []
         self._schedules: dict[str, Schedule] = {}
+        _living.add(self)
 
     @property
     def client(self) -> Client:
@@ -83,6 +87,12 @@ class App:
             if self._client is None:
                 self._client = Client(self._url)
             return self._client
+
+    def bind(self, url_or_client: str | Client | None) -> Binding:
+        """Point it at another store, at once: that of a test, of a tenant, of this deployment. As a
+        context manager: until its end. None: the one that the settings name.
+        """
+        return Binding(self, url_or_client)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -219,6 +229,41 @@ class App:
         return function
 
 
+class Binding:
+    """An app that points at another store, until it is undone."""
+
+    def __init__(self, app: App, url_or_client: str | Client | None) -> None:
+        self._app = app
+        given = url_or_client if isinstance(url_or_client, Client) else None
+        url = None if isinstance(url_or_client, Client) else url_or_client
+        with app._connecting:
+            self._before = app._url, app._client
+            app._url, app._client = url, given
+        self._given = given
+
+    def __enter__(self) -> App:
+        return self._app
+
+    def __exit__(self, *raised: object) -> None:
+        self.undo()
+
+    def undo(self) -> None:
+        """Point the app where it pointed before, and close what was opened meanwhile."""
+        with self._app._connecting:
+            opened = self._app._client
+            self._app._url, self._app._client = self._before
+        if opened is not None and opened is not self._given and opened is not self._before[1]:
+            opened.close()
+
+
+_living: WeakSet[App] = WeakSet()
+
+
+def living_apps() -> list[App]:
+    """List the apps that there are in this process."""
+    return list(_living)
+
+
 def app_of(function: Callable[..., Any], name: str) -> App:
     """Make an app of one function, for a task that names where it is. One that an app has made a
     task of keeps the hooks of that app.
@@ -331,6 +376,33 @@ class TaskFunction(Generic[P, R]):
             TaskHandle(client.store, answer.task, self._convert, answer.fresh)
             for answer in accepted
         ]
+
+    async def asubmit(self, *args: P.args, **kwargs: P.kwargs) -> aio.TaskHandle[R]:
+        """Submit a call without blocking the event loop; the handle is awaited, too."""
+        import asyncio
+
+        from stayer import aio
+
+        return aio.TaskHandle(await asyncio.to_thread(self.submit, *args, **kwargs))
+
+    async def asubmit_many(
+        self, calls: Iterable[Mapping[str, object]], *, ids: Iterable[str] | None = None
+    ) -> list[aio.TaskHandle[R]]:
+        """Submit many calls without blocking the event loop."""
+        import asyncio
+
+        from stayer import aio
+
+        made = await asyncio.to_thread(lambda: self.submit_many(calls, ids=ids))
+        return [aio.TaskHandle(each) for each in made]
+
+    async def aget_task(self, id: str) -> aio.TaskHandle[R]:
+        """Get a task of this function without blocking the event loop."""
+        import asyncio
+
+        from stayer import aio
+
+        return aio.TaskHandle(await asyncio.to_thread(self.get_task, id))
 
     def pattern(self, arguments: Mapping[str, object]) -> NewTask:
         """Build what a call with these keyword arguments would submit."""

@@ -58,7 +58,8 @@ class Reader:
     @property
     def environment(self) -> dict[str, str]:
         """Nothing of the tester's own settings."""
-        kept = {name: os.environ[name] for name in os.environ if not name.startswith("STAYER_")}
+        foreign = ("STAYER_", "PYTEST_")
+        kept = {name: os.environ[name] for name in os.environ if not name.startswith(foreign)}
         return {
             **kept,
             "HOME": str(self._home),

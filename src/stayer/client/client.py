@@ -45,6 +45,7 @@ from stayer.service.control import flows as flow_control
 from stayer.service.control import notices as notice_control
 from stayer.service.control import schedules
 from stayer.service.control import tasks as control
+from stayer.store import Store
 from stayer.stores import open_store
 
 W = TypeVar("W", bound=str)
@@ -61,8 +62,21 @@ class Client:
         settings = config.load({} if url is None else {"store": url})
         if settings.passed_over is not None:
             logger.warning("not read: %s", settings.passed_over)
-        self.store = open_store(settings.store, token=config.token_for(settings))
-        self.store.setup()
+        if url is None:
+            config.refuse_own_store_in_test(settings)
+        store = open_store(settings.store, token=config.token_for(settings))
+        store.setup()
+        self._use(store, settings)
+
+    @classmethod
+    def _over(cls, store: Store) -> Self:
+        """Make a client of a store that is open."""
+        made = cls.__new__(cls)
+        made._use(store, config.load({"store": store.url}))
+        return made
+
+    def _use(self, store: Store, settings: config.Config) -> None:
+        self.store = store
         self.defaults = Defaults(settings.owner, settings.retries)
         self._lease = settings.lease
         # A listener that beats is kept alive by its heart.

@@ -285,6 +285,21 @@ def token_for(config: Config) -> str | None:
     return config.token
 
 
+def refuse_own_store_in_test(config: Config, environ: Environment | None = None) -> None:
+    """Refuse the store that a developer or a deployment has, where a test of pytest did not name
+    one: it would be filled with what tests submit.
+    """
+    environ = os.environ if environ is None else environ
+    variable = SETTINGS["store"].variable
+    if "PYTEST_CURRENT_TEST" not in environ or config.sources["store"] in ("--store", variable):
+        return
+    where = "the default" if config.sources["store"] == DEFAULT else config.sources["store"]
+    raise BadConfig(
+        f"this test would use {config.store} ({where}). Give it a store of its own with the "
+        f"fixture stayer_store, or name one: {variable}, App(url), Client(url)"
+    )
+
+
 def _queues(path: Path, in_file: Mapping[str, object]) -> dict[str, dict[str, Any]]:
     found = in_file.get("queues", {})
     if not found:

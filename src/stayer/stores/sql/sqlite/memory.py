@@ -25,16 +25,34 @@ _WHERE = "the store in memory"
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> MemoryStore:
     """`memory:`, or `memory:NAME` for one that this process may open again."""
-    name = url.removeprefix("memory:").removeprefix("//")
+    name = _name(url)
     if "?" in name:
         raise BadConfig(f"store {url!r}: a store in memory has no options: write memory:NAME")
-    return MemoryStore(url, MemoryDatabase(_named(name) if name else _Memory(), clock))
+    if (open_already := _opened.get(name)) is not None and clock is None:
+        return open_already
+    return MemoryStore(url, open_database(url, clock))
+
+
+def open_database(url: str, clock: Callable[[], float] | None = None) -> MemoryDatabase:
+    """Open what a store stands on."""
+    name = _name(url)
+    return MemoryDatabase(_named(name) if name else _Memory(), clock)
+
+
+def share(url: str, store: MemoryStore) -> None:
+    """Let whoever opens this URL get this very store, with its clock, until it is discarded."""
+    _opened[_name(url)] = store
 
 
 def discard(url: str) -> None:
     """Forget the store of this name: whoever opens it next gets an empty one."""
     with _naming:
-        _by_name.pop(url.removeprefix("memory:").removeprefix("//"), None)
+        _by_name.pop(_name(url), None)
+        _opened.pop(_name(url), None)
+
+
+def _name(url: str) -> str:
+    return url.removeprefix("memory:").removeprefix("//")
 
 
 class MemoryBell:
@@ -92,6 +110,7 @@ class _NoCarrier:
 _NO_LOCK = _NoLock()
 _naming = threading.Lock()
 _by_name: dict[str, _Memory] = {}
+_opened: dict[str, MemoryStore] = {}
 
 
 def _named(name: str) -> _Memory:
