@@ -30,6 +30,7 @@ from stayer.core.lifecycle import (
     read_exception,
 )
 from stayer.core.model import RUNNING, Fault, Progress, Report, Task, Value
+from stayer.core.retries import class_name
 from stayer.core.units import format_size
 from stayer.service import tracing, upstream_results
 from stayer.service.control import tasks as control
@@ -251,11 +252,7 @@ def as_fault(error: str | BaseException | Fault) -> Fault:
         raise BadInput(f"error {error!r}: give a message, an exception or a Fault")
     # TracebackException also knows how to show an exception whose own __str__ fails.
     trace = traceback.TracebackException.from_exception(error)
-    kind = type(error)
-    name = kind.__qualname__
-    if kind.__module__ != "builtins":
-        name = f"{kind.__module__}.{name}"
-    return Fault(name, _storable(str(trace)), _storable("".join(trace.format())))
+    return Fault(class_name(type(error)), _storable(str(trace)), _storable("".join(trace.format())))
 
 
 def _storable(text: str) -> str:

@@ -23,6 +23,7 @@ from stayer.core.errors import (
 )
 from stayer.core.fields import SUBMISSION, Kind
 from stayer.core.model import JSON, Code, NewTask, Submitted, UniqueWhile, Value, WhenFailed
+from stayer.core.retries import class_name, find_misspelling
 from stayer.core.submit import checks
 from stayer.core.submit.edits import Edits
 from stayer.service import tracing
@@ -82,8 +83,8 @@ class _Life(_Common, total=False):
     retry_wait: Duration | None
     retry_backoff: float
     retry_cap: Duration | None
-    retry_on: Sequence[str]
-    give_up_on: Sequence[str]
+    retry_on: Sequence[str | type[BaseException]]
+    give_up_on: Sequence[str | type[BaseException]]
     time_limit: Duration | None
     silence_limit: Duration | None
     memory_limit: Size | None
@@ -171,9 +172,27 @@ def _read(options: Options) -> dict[str, Any]:
         if isinstance(after, str):
             raise BadInput(f"after {after!r}: give a list of tasks or ids, such as [{after!r}]")
         asked["after"] = [each if isinstance(each, str) else each.id for each in after]
+    for name in asked.keys() & {"retry_on", "give_up_on"}:
+        asked[name] = _patterns(name, asked[name])
     if (near := asked.get("near")) is not None and not isinstance(near, str):
         asked["near"] = near.id
     return asked
+
+
+def _patterns(option: str, given: Any) -> Any:
+    """Return patterns of errors: classes by their names. Warns of one that is nearly a built-in."""
+    if isinstance(given, type):
+        given = [given]
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        return given  # refused with all else that is wrong
+    words = [class_name(each) if isinstance(each, type) else each for each in given]
+    for word in words:
+        if isinstance(word, str) and (meant := find_misspelling(word)) is not None:
+            warnings.warn(
+                f"{option}: no built-in error is called {word}: did you mean {meant}?",
+                UserWarning, stacklevel=_callers_level(),
+            )  # fmt: skip
+    return words
 
 
 def _refuse_unknown(options: Mapping[str, object]) -> None:

@@ -96,6 +96,8 @@ class Fail(Struct, frozen=True):
     """It asked to be tried again after so many seconds."""
     final: bool = False
     """It said that another try is of no use."""
+    bases: tuple[str, ...] = ()
+    """The classes that the error is also one of, by name: not kept, only asked about retries."""
 
 
 class Interrupt(Struct, frozen=True):
@@ -477,7 +479,8 @@ def _fail(task: Task, fail: Fail) -> Change:
         return _finish_cancelled(task, {"error": fail.error})
     failures = task.failures + 1
     policy = task.policy
-    if not fail.final and retries.is_retry_allowed(policy, failures, fail.ending, fail.error):
+    may_retry = retries.is_retry_allowed(policy, failures, fail.ending, fail.error, fail.bases)
+    if not fail.final and may_retry:
         wait = retries.wait(policy, failures, task.id) if fail.after is None else fail.after
         sets: _Sets = {"error": fail.error, "failures": failures, "losses": 0, "orders": ()}
         raised = retries.raise_limits(policy, fail.ending)
@@ -612,9 +615,10 @@ def read_exception(error: BaseException, fault: Fault) -> Happening:
         case errors.Snooze(delay=delay) if (wait := as_wait(delay)) is not None:
             return Snooze(wait)
         case errors.Retry(after=after):
-            return Fail(fault, after=as_wait(after))
+            return Fail(fault, after=as_wait(after), bases=retries.base_names(type(error)))
         case _:
-            return Fail(fault, final=isinstance(error, errors.GiveUp))
+            final = isinstance(error, errors.GiveUp)
+            return Fail(fault, final=final, bases=retries.base_names(type(error)))
 
 
 def acknowledge(orders: tuple[Order, ...], number: int) -> tuple[Order, ...]:

@@ -11,6 +11,7 @@ from types import TracebackType
 
 from stayer.core import codec
 from stayer.core.errors import BadInput, GiveUp, Retry, Snooze, TooLarge
+from stayer.core.retries import base_names, class_name
 from stayer.task import atomic_files
 from stayer.task.context import Context
 from stayer.task.results import encode_result
@@ -66,7 +67,8 @@ def fail(
     write_to_log(text + hint.removeprefix(". "))
     if len(text) > TRACEBACK_LIMIT:
         text = "…\n" + text[-TRACEBACK_LIMIT:]
-    wishes = {"not_loaded": True} if not_loaded else _read_wishes(error)
+    wishes: dict[str, object] = {"not_loaded": True} if not_loaded else _read_wishes(error)
+    wishes["bases"] = list(base_names(error.__class__))
     write_failure(context, type, message + hint, text, wishes)
     return FAILED
 
@@ -84,7 +86,7 @@ def describe_exception(error: BaseException) -> tuple[str, str, str]:
     _leave_out_ours(error)
     # TracebackException also knows how to show an exception whose own __str__ fails.
     trace = traceback.TracebackException.from_exception(error)
-    return _name(type(error)), str(trace)[:_MESSAGE_LIMIT], "".join(trace.format())
+    return class_name(type(error)), str(trace)[:_MESSAGE_LIMIT], "".join(trace.format())
 
 
 def _read_wishes(error: BaseException) -> dict[str, object]:
@@ -135,11 +137,6 @@ def _encode_refused(value: object, error: BadInput) -> bytes:
 def storable(text: str) -> str:
     """Text without the lone surrogates that file names bring along."""
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _name(kind: type[BaseException]) -> str:
-    built_in = kind.__module__ == "builtins"
-    return kind.__qualname__ if built_in else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _leave_out_ours(error: BaseException) -> None:

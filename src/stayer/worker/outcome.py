@@ -18,6 +18,7 @@ _LIMITS = {
 _OUT_OF_MEMORY = "the machine ran out of memory, and its kernel killed it"
 _TYPE_LIMIT = 1_000
 _TEXT_LIMIT = 64_000
+_BASES_LIMIT = 50
 _FIRST_ENVIRONMENT_WAIT_S, _LONGEST_ENVIRONMENT_WAIT_S = 5.0, 300.0
 """How long to wait before code that could not be had is tried again; longer with each attempt."""
 NOT_FOUND = 127
@@ -115,7 +116,8 @@ def _read_exception(error: dict[str, Any], exit_code: int) -> Happening:
     delay, after = as_wait(error.get("snooze")), as_wait(error.get("after"))
     if delay is not None:
         return Snooze(delay)
-    return Fail(_fault(error, exit_code), after=after, final=error.get("final") is True)
+    final = error.get("final") is True
+    return Fail(_fault(error, exit_code), after=after, final=final, bases=_bases(error))
 
 
 def _fault(error: dict[str, Any], exit_code: int) -> Fault:
@@ -127,6 +129,13 @@ def _fault(error: dict[str, Any], exit_code: int) -> Fault:
         None if trace is None else _text(trace)[-_TEXT_LIMIT:],
         exit_code,
     )
+
+
+def _bases(error: dict[str, Any]) -> tuple[str, ...]:
+    found = error.get("bases")
+    if not isinstance(found, list):
+        return ()
+    return tuple(_text(each)[:_TYPE_LIMIT] for each in found[:_BASES_LIMIT])
 
 
 def _text(value: object) -> str:
