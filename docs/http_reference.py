@@ -93,8 +93,10 @@ def section(route: Route) -> Iterator[str]:
         yield ""
     body = operation.get("requestBody")
     if body is not None:
-        properties = body["content"]["application/json"]["schema"].get("properties")
+        properties = next(iter(body["content"].values()))["schema"].get("properties")
         fields = ", ".join(f"`{name}`" for name in properties or ())
+        if "application/octet-stream" in body["content"]:
+            fields = "the bytes of the file"
         yield f"Body: {fields or 'a task, an array of tasks, or `tasks` with an array'}.\n"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
@@ -27,7 +28,7 @@ from stayer.client.values import Duration, Storable, seconds
 from stayer.core.errors import BadInput, Refused, StayerError, StoreUnreachable
 from stayer.core.flows.model import FlowInfo
 from stayer.core.flows.sweep import Run
-from stayer.core.model import JSON, Code, State, Task, Value
+from stayer.core.model import JSON, Code, SentFile, State, Task, Value
 
 __all__ = ["Client", "FlowHandle", "Listener", "Processor", "Queue", "TaskHandle"]
 
@@ -512,6 +513,10 @@ class Client(_Facade[sync.Client]):
                 )
             )
         )  # fmt: skip
+
+    async def send_file(self, path: str | os.PathLike[str], name: str | None = None) -> SentFile:
+        """Send a file of this machine to the store, for the `files` of a Code."""
+        return await asyncio.to_thread(self.sync.send_file, path, name)
 
     async def get_flow(self, id: str) -> FlowHandle:
         """Get the flow with this id; UnknownFlow if there is none."""

@@ -383,6 +383,22 @@ class SubmitStore(StoreBase, Protocol):
         )
 
 
+class FileStore(StoreBase, Protocol):
+    """What files that come along with tasks need: each is kept once, by its sha256."""
+
+    def put_file(self, sha256: str, data: bytes | None) -> bool:
+        """Keep a file, for a day at least; None: only if it is there. Whether it is there now."""
+
+    def get_file(self, sha256: str) -> bytes | None:
+        """Read a file; None if it is not there."""
+
+    def old_files(self, before: float, limit: int) -> list[str]:
+        """List files that nobody has put, or put again, since then; those longest ago first."""
+
+    def drop_files(self, files: Sequence[str], before: float) -> None:
+        """Forget these, unless somebody has put them since then."""
+
+
 class WorkerStore(ReadStore, Protocol):
     """What workers and listeners need: taking tasks, the one road of every change, the lease."""
 
@@ -658,8 +674,17 @@ def _immovable(url: str) -> Refused:
     )
 
 
-class Store(SubmitStore, WorkerStore, AdminStore, UpkeepStore, DeliveryStore, MoveStore, Protocol):
-    """A database that holds tasks, queues and workers: all that its seven kinds of callers need.
+class Store(
+    SubmitStore,
+    FileStore,
+    WorkerStore,
+    AdminStore,
+    UpkeepStore,
+    DeliveryStore,
+    MoveStore,
+    Protocol,
+):
+    """A database that holds tasks, queues and workers: all that its kinds of callers need.
 
     A store inherits from this. What has a body above is so for a store in one place, that is no
     file and no SQL database, until it says otherwise.

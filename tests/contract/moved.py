@@ -42,6 +42,8 @@ def fill(store: Store, clock: Clock) -> None:
     _tries(store, clock)
     _limits(store, clock)
     _ties(store)
+    for number in range(3):
+        store.put_file(f"{number}" * 64, b"\xff" * number)
     leave(store)
     clock.advance(61.5)
     store.sample()
@@ -139,6 +141,9 @@ def everything(store: Store) -> dict[str, Any]:
         "queues": {queue.name: replace(queue, workers=0) for queue in store.queues()},
         "failures": {each.fingerprint: each for each in store.failures((), 99).failures},
         "schedules": store.schedules(),
+        "files": {
+            sha256: store.get_file(sha256) for sha256 in store.old_files(store.now() + 1, 99)
+        },
         "notices": store.notices(None, None, None, 999).notices,
         "figures": {step: _figures(store, step) for step in KEPT},
         "purged": store.submit([new("gone")])[0].purged if store.seal() is None else None,

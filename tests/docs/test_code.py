@@ -56,8 +56,8 @@ def test_a_script_a_repository_and_a_function_run_as_the_page_says(reader: Reade
 
 
 def test_what_is_written_in_json_and_in_python_is_the_same() -> None:
-    [written] = [block for block in blocks(PAGE) if block.language == "json"]
-    [python] = [block for block in blocks(PAGE) if "queue.submit" in block.code]
+    files, written = [block for block in blocks(PAGE) if block.language == "json"]
+    sent, python = [block for block in blocks(PAGE) if "queue.submit" in block.code]
 
     asked = new_task(queue="q", **parse_submission(written.code, "the page"))
 
@@ -65,6 +65,10 @@ def test_what_is_written_in_json_and_in_python_is_the_same() -> None:
     made = eval(python.code.partition("code=")[2].rstrip()[:-1], {"stayer": stayer})
     assert new_task(queue="q", command=("true",), code=made).code == asked.code
     assert msgspec.to_builtins(asked.code)
+    whole = files.code.replace("9f86d0…", "0" * 64)
+    code = new_task(queue="q", **parse_submission(whole, "the page")).code
+    assert code == stayer.Code(files=(stayer.SentFile("train.py", "0" * 64, 412),))
+    compile(sent.code, "the page", "exec")
 
 
 def test_the_settings_of_the_page_are_read(reader: Reader) -> None:

@@ -38,7 +38,13 @@ def name_of(route: Route) -> str:
 
 def target(route: Route) -> str:
     return route.path.format(
-        id="there", name="q", schedule="none", session="none", file="none", folder="none"
+        id="there",
+        name="q",
+        schedule="none",
+        session="none",
+        file="none",
+        folder="none",
+        sha256="0" * 64,
     )
 
 

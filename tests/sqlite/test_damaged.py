@@ -28,7 +28,7 @@ TABLES = (
     "stayer_tasks", "stayer_queues", "stayer_workers", "stayer_schedules", "stayer_events",
     "stayer_upstreams", "stayer_outbox", "stayer_notices", "stayer_flows", "stayer_history",
     "stayer_shares", "stayer_usage", "stayer_checkpoints", "stayer_logs", "stayer_figures",
-    "stayer_purged",
+    "stayer_purged", "stayer_files",
 )  # fmt: skip
 _GOOD = {"stayer_tasks": "id NOT LIKE 'good%'", "stayer_queues": "name = 'q'",
          "stayer_workers": "id = 'w'", "stayer_events": "queue = 'q'"}  # fmt: skip

@@ -290,6 +290,7 @@ export interface Code {
   requirements?: string[] | string;
   python?: string | null;
   git?: string | null;
+  files?: SentFile[];
 }
 
 export interface Fault {
@@ -365,6 +366,13 @@ export interface Run {
   started_at: string | null;
   finished_at: string | null;
   duration: number | null;
+}
+
+export interface SentFile {
+  name: string;
+  sha256: string;
+  size: number;
+  executable?: boolean;
 }
 
 export interface Span {

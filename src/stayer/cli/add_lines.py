@@ -154,7 +154,7 @@ def _submit(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[list
     try:
         while sent := _with_near_ids(list(islice(lines, CHUNK_TASKS))):
             chunk = [line.new for line in sent]
-            control.refuse_overdue(store, chunk)
+            control.check_startable(store, chunk)
             with tracing.trace_submit(chunk) as traced, naming_drawn_ids(store, traced):
                 answers = store.submit(traced)
             deleted = sum(answer.purged for answer in answers)

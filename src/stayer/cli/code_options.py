@@ -13,6 +13,8 @@ import rich_click as click
 from stayer.cli.command import Decorated
 from stayer.core.errors import BadInput
 from stayer.core.model import Code
+from stayer.service import sent_files
+from stayer.store import Store
 
 _READ_LIMIT = 1_000_000
 _HEADER = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(?:^#(?:| .*)$\s)+)^# ///$")
@@ -34,6 +36,12 @@ _OPTIONS: dict[tuple[str, ...], dict[str, Any]] = {
         "metavar": "URL[@REF][#FOLDER]",
         "help": "Run it in a checkout of this repository, and install what its project names.",
     },
+    ("--send",): {
+        "multiple": True,
+        "metavar": "FILE",
+        "help": "Send this file along: the command runs in a folder of its own that has it, unless "
+        "--cwd or --git says where. May be repeated.",
+    },
     ("--resolve",): {
         "is_flag": True,
         "help": "Find out here and now which versions and which commit that means, with the uv and "
@@ -54,23 +62,32 @@ def code_options(panel: str) -> Callable[[Decorated], Decorated]:
 
 
 def asked_code(
-    words: Sequence[str], options: Mapping[str, Any]
+    words: Sequence[str], options: Mapping[str, Any], store: Callable[[], Store]
 ) -> tuple[Code | None, tuple[str, ...]]:
     """Return the code that a task needs by these options, or by the header of the script that its
-    words name (then they begin with `python`); and its words.
+    words name (then they begin with `python`); and its words. Files are sent to the store.
+
+    A script with a header brings all that it needs, so it is sent along, too, unless the store is
+    a file: then its workers are on this machine.
     """
     lines = list(options.get("with_") or ())
     if (file := options.get("requirements")) is not None:
         lines.append(_read(file, "--requirements"))
     python, git = options.get("python"), options.get("git")
     header = None if git else _header_of(words, options.get("cwd"))
+    sent = list(options.get("send") or ())
     if header is not None:
+        if options.get("cwd") is None and store().path is None and words[0] not in sent:
+            sent.append(words[0])
+        if words[0] in sent and options.get("cwd") is None:
+            words = (sent_files.sent_name(words[0]), *words[1:])
         words = ("python", *words)
         lines = [*header[0], *lines]
         python = python or header[1]
-    if header is None and not lines and python is None and git is None:
+    if header is None and not lines and not sent and python is None and git is None:
         return None, tuple(words)
-    code = Code("\n".join(lines), python, git)
+    files = tuple(sent_files.send(store(), path) for path in dict.fromkeys(sent))
+    code = Code("\n".join(lines), python, git, files)
     if options.get("resolve"):
         from stayer.client.resolve_code import resolve_code
 

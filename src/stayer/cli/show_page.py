@@ -112,6 +112,7 @@ def _describe_code(code: Code) -> str:
     shown = [line.partition(" --hash=")[0] for line in lines[:_MOST_REQUIREMENTS]]
     more = [f"and {len(lines) - len(shown)} more"] if len(lines) > len(shown) else []
     words = [code.git, code.python and f"Python {code.python}", ", ".join(shown), *more]
+    words += [f"with {', '.join(file.name for file in code.files)}"] if code.files else []
     return " · ".join(word for word in words if word)
 
 

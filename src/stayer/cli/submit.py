@@ -17,7 +17,7 @@ from stayer.cli.param_types import DURATION, ETA, MEMORY, complete_queue, comple
 from stayer.core import codec, units
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.fields import SUBMISSION, Field, Kind
-from stayer.core.model import JSON, Submitted, Value
+from stayer.core.model import JSON, Code, Submitted, Value
 from stayer.core.submit import checks
 from stayer.service import tracing
 from stayer.service.control import tasks as control
@@ -141,7 +141,7 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
     new = checks.new_task(**task_fields(given, words, options))
     _hint_at_shell(words)
     store = given.store(make=True)
-    control.refuse_overdue(store, [new])
+    control.check_startable(store, [new])
     again = f"the same with --id {new.id} submits it again, and it is there once"
     with tracing.trace_submit([new]) as traced, naming_drawn_ids(store, traced, again):
         answer = store.submit(traced)[0]
@@ -175,9 +175,10 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
     fields.setdefault("queue", config.queue)
     fields.setdefault("owner", config.owner)
     fields.setdefault("retries", config.retries)
-    # A command from a repository runs where that is checked out.
-    is_from_git = "code" in fields and fields["code"].git is not None
-    if words and "cwd" not in fields and not is_from_git and not is_remote(given):
+    # A command from a repository runs where that is checked out, one with files among them.
+    code: Code | None = fields.get("code")
+    has_place = code is not None and (code.git is not None or code.files)
+    if words and "cwd" not in fields and not has_place and not is_remote(given):
         fields["cwd"] = working_directory(None)
     return fields
 
@@ -190,7 +191,7 @@ def said_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
     fields = {
         name: value for name, value in options.items() if name in SUBMISSION and is_given(value)
     }
-    code, words = asked_code(words, options)
+    code, words = asked_code(words, options, lambda: given.store(make=True))
     if code is not None:
         fields["code"] = code
     if words:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -31,6 +32,7 @@ from stayer.core.model import (
     Handles,
     NewTask,
     QueueInfo,
+    SentFile,
     StateWord,
     Task,
     Value,
@@ -41,6 +43,7 @@ from stayer.core.notify.notices import Notice, NoticeState
 from stayer.core.schedules import parse
 from stayer.core.schedules.model import CatchUp, Overlap, Schedule
 from stayer.core.submit.names import check_word
+from stayer.service import sent_files
 from stayer.service.control import flows as flow_control
 from stayer.service.control import notices as notice_control
 from stayer.service.control import schedules
@@ -132,6 +135,12 @@ class Client:
         values = {name: list(each) for name, each in grid.items()}
         new, tasks = plan_sweep(values, pattern, id=id, name=title, throttle=throttle)
         return FlowHandle(self.store, flow_control.submit(self.store, new, tasks)[0])
+
+    def send_file(self, path: str | os.PathLike[str], name: str | None = None) -> SentFile:
+        """Send a file of this machine to the store, unless it is there; return what goes into the
+        `files` of a Code. `name` is the path under which its task finds it.
+        """
+        return sent_files.send(self.store, path, name)
 
     def get_flow(self, id: str) -> FlowHandle:
         """Get the flow with this id; UnknownFlow if there is none."""

@@ -27,7 +27,7 @@ _STDERR = 2
 def resolve_code(code: Code) -> Code:
     """Return it with exact versions, hashes and a commit. What uv and git print goes to stderr."""
     asked = rules.check("code", code)
-    if asked is None:
+    if asked is None or not rules.installs(asked):
         return code
     lines = rules.lines_of(asked.requirements)
     git = rules.repository(asked.git) if asked.git else None
@@ -56,7 +56,7 @@ def resolve_code(code: Code) -> Code:
     where = None
     if git is not None:
         where = f"{git.url}@{found['commit']}" + (f"#{git.folder}" if git.folder else "")
-    return Code(rules.lines_of(found["text"] or ""), found["python"], where)
+    return Code(rules.lines_of(found["text"] or ""), found["python"], where, asked.files)
 
 
 def _uv_cache() -> str:

@@ -294,7 +294,7 @@ def _accept(store: Store, tasks: Sequence[NewTask], connection: object) -> list[
 
 
 def _accept_traced(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
-    control.refuse_overdue(store, tasks)
+    control.check_startable(store, tasks)
     if connection is None:
         with naming_drawn_ids(store, tasks):
             return store.submit(tasks)

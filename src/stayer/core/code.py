@@ -15,12 +15,16 @@ from msgspec import Struct
 
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.limits import check_count, check_length, quote
-from stayer.core.model import Code
+from stayer.core.model import Code, SentFile
 from stayer.core.patterns import ANYTHING, any_matches, is_literal
 
 TEXT_LIMIT, LINES_LIMIT, LINE_LIMIT = 64_000, 2000, 1000
 """How long the requirements may be, how many there may be, and how long one is without hashes."""
 URL_LIMIT = 2000
+FILE_LIMIT, FILES_LIMIT, FILES_BYTES = 16_000_000, 100, 64_000_000
+"""How many bytes a file that is sent along may have, how many there may be, and how many bytes
+they may have together.
+"""
 SCHEMES = ("https", "http", "ssh", "file")
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _VERSION = r"(?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9_.*+!-]+"
@@ -39,6 +43,7 @@ _GIT = re.compile(
 _REF = re.compile(r"[\w][\w./+-]*", re.ASCII)
 _FOLDER = re.compile(r"[\w.][\w./+ -]*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Repository(Struct, frozen=True):
@@ -76,9 +81,51 @@ def check(what: str, asked: Any) -> Code | None:
         _check_python(asked.python)
     if asked.git is not None:
         repository(asked.git)
-    if not lines and asked.python is None and asked.git is None:
+    files = _checked_files(asked.files)
+    if not lines and asked.python is None and asked.git is None and not files:
         return None
-    return Code(lines, asked.python, asked.git)
+    return Code(lines, asked.python, asked.git, files)
+
+
+def installs(code: Code | None) -> bool:
+    """Return whether something is to be installed: files that come along need nothing."""
+    return code is not None and bool(code.requirements or code.python or code.git)
+
+
+def _checked_files(files: object) -> tuple[SentFile, ...]:
+    if not isinstance(files, tuple | list) or not all(isinstance(each, SentFile) for each in files):
+        raise BadInput(f"files {quote(files)}: give what sending a file answers, in a list")
+    check_count("files", files, FILES_LIMIT)
+    for each in files:
+        check_file_name(each.name)
+        check_sha256(each.sha256)
+        if type(each.size) is not int or not 0 <= each.size <= FILE_LIMIT:
+            raise TooLarge(f"file {each.name}: at most {FILE_LIMIT:,} bytes can be sent")
+    if sum(each.size for each in files) > FILES_BYTES:
+        raise TooLarge(f"files: at most {FILES_BYTES:,} bytes can be sent with a task")
+    names = {each.name for each in files}
+    if len(names) < len(files):
+        raise BadInput("files: two of them have the same name: send them under different ones")
+    folders = {name[:place] for name in names for place, c in enumerate(name) if c == "/"}
+    if clash := names & folders:
+        raise BadInput(f"files: {min(clash)} is a file and a folder: send one under another name")
+    return tuple(files)
+
+
+def check_file_name(name: str) -> str:
+    """Return the path that a task is to find a file under; BadInput if it leads elsewhere."""
+    check_length("the name of a file", name)
+    parts = name.split("/")
+    if not name.isprintable() or any(part in ("", ".", "..") for part in parts):
+        raise BadInput(f"file {quote(name)}: write a name, or a path without .. below a folder")
+    return name
+
+
+def check_sha256(digest: str) -> str:
+    """Return it; BadInput if it is none."""
+    if not _SHA256.fullmatch(digest):
+        raise BadInput(f"sha256 {quote(digest)}: write 64 hexadecimal digits, in small letters")
+    return digest
 
 
 def _checked_lines(requirements: object) -> tuple[str, ...]:

@@ -408,7 +408,7 @@ def _field_json(name: str, value: Any) -> JSON:
         return rfc3339(value)
     if name in _LISTS:
         return list(value)
-    if name in _STRUCTS:
+    if name in _STRUCTS or (isinstance(value, tuple) and value and isinstance(value[0], Struct)):
         return [_record_json(each) for each in value]
     return _record_json(value) if isinstance(value, Struct) else value
 

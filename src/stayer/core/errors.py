@@ -8,6 +8,7 @@ StayerError
 │   ├── UnknownQueue        no queue has this name
 │   ├── UnknownWorker       no worker has this id
 │   ├── UnknownSchedule     no schedule has this name
+│   ├── UnknownFile         no file has this hash
 │   ├── UnknownFlow         no flow has this id
 │   └── BadConfig           a setting, URL or configuration file that can't be used
 ├── Refused                 it makes sense, but not in the state that things are in (exit code 2)
@@ -61,6 +62,10 @@ class BadResult(BadInput):
 
 class UnknownTask(BadInput):
     """No task has this id or prefix."""
+
+
+class UnknownFile(BadInput):
+    """No file in the store has this hash."""
 
 
 class UnknownFlow(BadInput):

@@ -160,7 +160,8 @@ _ROWS: dict[Setter, dict[str, Row]] = {
         "code": Row(
             "what is [installed for it](../how-to/run-code-from-git-and-pypi.md) before it runs: "
             "`requirements` (a list, or the text of a requirements file or lock), `python` (a "
-            "version or a range), `git` (`URL@REF#FOLDER`)",
+            "version or a range), `git` (`URL@REF#FOLDER`), `files` that "
+            "were sent before (`name`, `sha256`, `size`, `executable`)",
             51,
             most=Most(TEXT, 2000),
         ),

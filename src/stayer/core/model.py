@@ -156,16 +156,28 @@ class Policy(Struct, frozen=True, omit_defaults=True):
     """The map of its flow of which one task, that of the same place, is its input."""
 
 
+class SentFile(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A file that the store keeps for tasks, and what a task calls it."""
+
+    name: str
+    """A path in the folder of the task."""
+    sha256: str
+    size: int
+    executable: bool = False
+
+
 class Code(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a task needs to be installed before it runs; `core.code` has the rules.
+    """What a task needs to be there before it runs; `core.code` has the rules.
 
     `requirements` are lines as pip reads them, or the text of a requirements file or of a lock;
-    `python` is a version (`3.12`) or a range (`>=3.11`); `git` is `URL[@REF][#FOLDER]`.
+    `python` is a version (`3.12`) or a range (`>=3.11`); `git` is `URL[@REF][#FOLDER]`; `files`
+    were sent to the store before (`Client.send_file`).
     """
 
     requirements: tuple[str, ...] | str = ()
     python: str | None = None
     git: str | None = None
+    files: tuple[SentFile, ...] = ()
 
 
 class Pinned(Struct, frozen=True, omit_defaults=True):
@@ -564,6 +576,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     """Failed, with this fingerprint."""
     search: str | None = None
     """Words, each of which is somewhere in the task: see `core.search`."""
+    has_files: bool = False
+    """Files were sent with it."""
 
     def __post_init__(self) -> None:
         """Name each once: stores look once for each that is named."""

@@ -172,6 +172,8 @@ class Gate:
 
     async def _read(self, call: Call, route: Route, raw: bytes) -> Any:
         limit = self.service.settings.limits.values
+        if route.body_media != JSON_MEDIA:
+            return raw
         if len(raw) > limit and sum(map(raw.count, (b",", b"[", b"{"))) > limit:
             raise Problem(
                 "body-too-large", f"it has more than {limit:,} values: send less at a time"
@@ -314,6 +316,8 @@ class Gate:
             raise ClientDisconnect
         if message.get("more_body", False) or len(body) > limit:
             body = await self._read_rest(message, receive, limit, who, hold)
+        if route.body_media != JSON_MEDIA:
+            return body
         if body and (not _is_json(headers.get(b"content-type")) or b"content-encoding" in headers):
             raise Problem("not-json", f"send JSON, with Content-Type: {JSON_MEDIA}")
         return body

@@ -60,7 +60,7 @@ def _operation(method: str, path: str, operation: Schema) -> str:
         _parameters(operation["parameters"]),
     ]
     if body is not None:
-        schema = body["content"]["application/json"]["schema"]
+        schema = next(iter(body["content"].values()))["schema"]
         parts.append(f"<h3>Body</h3>{_shape(schema)}")
     parts.append(f"<h3>Answers</h3>{_answers(operation['responses'])}</details>")
     return "\n".join(parts)

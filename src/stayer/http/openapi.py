@@ -30,6 +30,7 @@ from stayer.core.model import (
     Policy,
     Progress,
     QueueInfo,
+    SentFile,
     Task,
     Usage,
     Worker,
@@ -122,7 +123,7 @@ def _operation(group: str, route: Route) -> Schema:
     if route.body is not None:
         operation["requestBody"] = {
             "required": route.body_needed,
-            "content": {JSON_MEDIA: {"schema": _body(route)}},
+            "content": {route.body_media: {"schema": _body(route)}},
         }
     return operation
 
@@ -354,7 +355,11 @@ def _schemas() -> Schema:
         "Progress": _record(Progress),
         "Usage": _record(Usage),
         "Order": _record(Order),
-        "Code": _struct(Code),
+        "Code": {
+            **_struct(Code),
+            "properties": {**_struct(Code)["properties"], "files": _array("SentFile")},
+        },
+        "SentFile": _struct(SentFile),
         "Pinned": _record(Pinned),
         "Task": task,
         "Tasks": _object(tasks=_array("Task")),

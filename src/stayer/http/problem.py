@@ -25,6 +25,7 @@ STATUS: dict[type[StayerError], int] = {
     errors.UnknownQueue: 404,
     errors.UnknownWorker: 404,
     errors.UnknownSchedule: 404,
+    errors.UnknownFile: 404,
     errors.UnknownFlow: 404,
     errors.BadConfig: 500,
     errors.Refused: 409,

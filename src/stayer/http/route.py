@@ -124,6 +124,8 @@ class Route(Struct, frozen=True, kw_only=True):
     body: type | None = None
     body_schema: Mapping[str, JSON] | None = None
     """Of a body that `run` reads itself (`body` is bytes)."""
+    body_media: str = JSON_MEDIA
+    """What the body has to be. Another than JSON: it comes to `run` as it is."""
     body_needed: bool = False
     answer: str | None = None
     """The schema of the answer (see `openapi.SCHEMAS`); None: no content, or `media`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stayer.http import (
     failures,
+    files,
     flows,
     log,
     notices,
@@ -25,6 +26,7 @@ _TASK = "/v1/tasks/{id}"
 _QUEUE = "/v1/queues/{name}"
 _SCHEDULE = "/v1/schedules/{schedule}"
 _FLOW = "/v1/flows/{id}"
+_FILE = "/v1/files/{sha256}"
 _TEXT, _HTML = "text/plain", "text/html"
 _BYTES = "application/octet-stream"
 
@@ -42,6 +44,17 @@ _SUBMITTING = (
         "the default. Results, times, attempts and checkpoints are not copied.",
         body=bytes, body_schema={"$ref": "#/components/schemas/Edits"},
         answer="AcceptedTask", status=(200, 201), problems=(404, 409, 413, 415),
+    ),
+    Route(
+        method="PUT", path=_FILE, role="submit", run=files.put,
+        summary="Send a file for tasks that are about to be submitted, by the sha256 of its bytes. "
+        "Without a body: keep the one that is there for another day (404 if there is none).",
+        body=bytes, body_media=_BYTES, body_schema={"type": "string", "format": "binary"},
+        status=(204,), problems=(404, 413),
+    ),
+    Route(
+        method="GET", path=_FILE, role="read", run=files.get,
+        summary="A file that was sent along with tasks.", media=(_BYTES,), problems=(404,),
     ),
 )  # fmt: skip
 

@@ -60,8 +60,8 @@ async def submit(call: Call) -> Answer:
 
 async def _submit_batched(call: Call, tasks: list[NewTask]) -> list[Submitted]:
     """Submit tasks as a part of the trace that the caller or this server has."""
-    if any(task.start_before is not None for task in tasks):
-        await call.ask(control.refuse_overdue, call.store, tasks)
+    if any(task.start_before is not None or task.code is not None for task in tasks):
+        await call.ask(control.check_startable, call.store, tasks)
     parent, state = call.headers.get(b"traceparent"), call.headers.get(b"tracestate")
     with naming_drawn_ids(call.store, tasks):
         if parent is None and not call.service.traced:

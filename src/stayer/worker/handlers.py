@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from stayer.core import patterns
+from stayer.core.code import installs
 from stayer.core.errors import BadConfig
 from stayer.core.model import Handles, Task
 from stayer.core.ordering.lanes import TRACE, find_refused_variables, handles_lane, lane_of
@@ -31,6 +32,7 @@ from stayer.worker.load_user_code import (
     describe_app,
     inherited_environment,
 )
+from stayer.worker.run_directory import FILES_PART
 from stayer.worker.task_code import FUNCTION_NAMES, CodeRules
 from stayer.worker.task_user import TaskUser, TaskUsers, try_out
 
@@ -134,7 +136,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
             raise NotAllowed(f"its id {task.id!r} is not fit for a place within a word of --exec")
 
     def _check_code(self, task: Task) -> None:
-        if task.code is None:
+        if not installs(task.code):
             if self._is_function(task):
                 raise NotAllowed(f"{no_handler(task)}, unless its code says where that is")
         elif self.code is None:
@@ -169,7 +171,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
         """
         self.check(task, queues)
         process = self._process(task)
-        if task.code is None or self.code is None:
+        if not installs(task.code) or self.code is None:
             return process
         argv = process["argv"]
         is_runner = not task.command and tuple(argv[: len(RUNNER)]) == RUNNER
@@ -240,6 +242,11 @@ class Handlers(Struct, frozen=True, kw_only=True):
             "STAYER_CHECKPOINT": str(folder / "checkpoint"),
             "STAYER_RESULT": str(folder / "result"),
             **({"STAYER_INPUTS": str(folder / "inputs")} if task.upstreams else {}),
+            **(
+                {"STAYER_FILES": str(folder / FILES_PART)}
+                if task.code is not None and task.code.files
+                else {}
+            ),
         }
 
     def _brought_along(self, task: Task) -> dict[str, str]:

@@ -13,7 +13,7 @@ from stayer.core.model import Fault, Task
 from stayer.core.refused_tasks import Refusals
 from stayer.core.units import format_duration
 from stayer.keeper.cgroup import delegated
-from stayer.service import upstream_results
+from stayer.service import sent_files, upstream_results
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.worker.allowed_programs import NotAllowed, ProgramMissing
@@ -26,7 +26,7 @@ from stayer.worker.nursery import Nursery, NurseryGone
 from stayer.worker.options import Options
 from stayer.worker.outcome import NOT_FOUND
 from stayer.worker.preparation import known
-from stayer.worker.run_directory import Run
+from stayer.worker.run_directory import FILES_PART, Run
 from stayer.worker.state_directory import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
@@ -98,10 +98,13 @@ class Starter:
                 if task.upstreams
                 else None
             )
+            files = sent_files.fetch(self._store, task.code)
             spec = process | self._spec(task, run, options)
+            if files and _runs_among_its_files(task):
+                spec["cwd"] = str(run.task_folder / FILES_PART)
             if code is not None:
                 code |= self._give_code(task, spec)
-            run.prepare(task, spec, saved.data if saved else None, given, code)
+            run.prepare(task, spec, saved.data if saved else None, given, code, files)
             held = HeldAttempt(task, run, fresh=True)
             holdings.add(held)
             self._nursery.start(run.folder)
@@ -109,6 +112,9 @@ class Starter:
             # The results that it needs may be in a part of the store that is away: others begin.
             logger.warning("task %s can't begin yet: %s", task.id, error)
             self._store.commit([decide(task, Snooze(_INPUTS_RETRY_S, "what it needs is away"))])
+        except sent_files.FileGone as error:
+            fault = Fault("Environment", str(error))
+            self._settle(task, Fail(fault, final=True, ending="environment"))
         except TooLarge as error:
             fault = Fault(type(error).__name__, str(error))
             self._store.commit([decide(task, Fail(fault, final=True))])
@@ -132,8 +138,9 @@ class Starter:
         limits = spec["limits"]
         spec["later_limits"] = {name: limits.pop(name) for name in _RUN_LIMITS if name in limits}
         spec["code_folder"] = folder
+        cwd = {"cwd": spec["cwd"]} if _runs_among_its_files(task) else {}
         env, spec["env"] = spec["env"], spec["env"] | rules.variables
-        return {"env": env, "folder": folder}
+        return {"env": env, "folder": folder, **cwd}
 
     def _process(self, task: Task, queues: Collection[str]) -> dict[str, Any] | None:
         """Return what to execute; None if that is settled otherwise. Called before anything of it
@@ -176,3 +183,11 @@ class Starter:
             "user": user.for_keeper() if (user := self._handlers.users.of(task.queue)) else None,
             **options.for_keeper(task.policy),
         }
+
+
+def _runs_among_its_files(task: Task) -> bool:
+    """Return whether its command runs where the files are that came along with it: it has no other
+    place.
+    """
+    code = task.code
+    return bool(code and code.files and not code.git and task.command and not task.cwd)

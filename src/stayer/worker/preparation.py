@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from stayer.core.code import lines_of
+from stayer.core.code import installs, lines_of
 from stayer.core.errors import BadInput
 from stayer.core.lifecycle import Note, Pin, decide
 from stayer.core.model import FINISHED, Pinned, Task
@@ -149,7 +149,7 @@ def agree(store: Store, task: Task, pin: Pin) -> Pin:
 
 def known(store: Store, task: Task) -> Task:
     """Return the task, pinned as others of its map are if it has not been pinned itself."""
-    if task.code is None or task.pinned is not None:
+    if not installs(task.code) or task.pinned is not None:
         return task
     for other in _before(store, task):
         if is_anew(other):

@@ -9,15 +9,16 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from stayer.core import codec, limits
+from stayer.core.code import check_file_name
 from stayer.core.errors import BadInput
-from stayer.core.model import JSON, Task, Value
+from stayer.core.model import JSON, SentFile, Task, Value
 from stayer.keeper import tree
 from stayer.keeper.kernel import contents
 from stayer.worker import remove_later, remove_tree, safe_files
@@ -43,6 +44,8 @@ _LONGEST_PREPARATION_S = 1e6
 _ANSWER = "pinned"
 _TASK_PART = "task"
 """The part of a run directory that the task has."""
+FILES_PART = "files"
+"""Where in that part the files are that came along with the task."""
 NEW, GONE = ".new.", ".gone."
 """How the name begins of one that is being made, and of one that is being removed."""
 
@@ -68,6 +71,7 @@ class Run:
         checkpoint: bytes | None,
         inputs: dict[str, JSON] | None = None,
         code: dict[str, Any] | None = None,
+        files: Sequence[tuple[SentFile, bytes]] = (),
     ) -> None:
         """Write all that keeper and task need. It is made under another name: there is a whole one
         or none.
@@ -83,7 +87,7 @@ class Run:
         new = self.folder.with_name(NEW + self.folder.name)
         safe_files.clear(new)
         try:
-            _make(new, task, keeper, checkpoint, inputs, code)
+            _make(new, task, keeper, checkpoint, inputs, code, files)
             new.rename(self.folder)
         except BaseException:
             safe_files.clear(new)  # the disk may be full
@@ -456,6 +460,7 @@ def _make(
     checkpoint: bytes | None,
     inputs: dict[str, JSON] | None,
     code: dict[str, Any] | None,
+    files: Sequence[tuple[SentFile, bytes]],
 ) -> None:
     """Make all of a run directory. The task's part becomes its user's last of all."""
     user = keeper.get("user")
@@ -465,6 +470,8 @@ def _make(
     given = _give(part, task, checkpoint, inputs)
     if code is not None:
         safe_files.write(part / "code.json", json.dumps(code).encode())
+    if files:
+        _put_files(part / FILES_PART, files)
     safe_files.write(new / "go", _in_blocks(b"{}"))
     safe_files.write(new / "go.spare", _in_blocks(b""))
     content = {
@@ -476,9 +483,20 @@ def _make(
     }
     safe_files.write(new / "task.json", json.dumps(content).encode())
     if user:
-        for path in (*part.iterdir(), part):
+        for path in (*part.rglob("*"), part):
             os.chown(path, user["uid"], user["gid"], follow_symlinks=False)
         new.chmod(0o711)
+
+
+def _put_files(folder: Path, files: Sequence[tuple[SentFile, bytes]]) -> None:
+    """Write the files that came along. Their names come from the store: each is checked again."""
+    folder.mkdir(mode=0o700)
+    for file, data in files:
+        path = folder / check_file_name(file.name)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        safe_files.write(path, data)
+        if file.executable:
+            path.chmod(0o700)
 
 
 def _give(

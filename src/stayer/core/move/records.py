@@ -21,7 +21,7 @@ from stayer.core.schedules.model import Schedule
 
 Stage = Literal[
     "counters", "queues", "tasks", "logs", "usage", "checkpoints", "flows", "schedules", "notices",
-    "purged", "figures", "ties",
+    "purged", "figures", "files", "ties",
 ]  # fmt: skip
 STAGES: tuple[Stage, ...] = get_args(Stage)
 """In this order they are loaded: what is named by another comes before it."""
@@ -97,6 +97,15 @@ class CheckpointCopy(Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+class FileCopy(Struct, frozen=True, kw_only=True):
+    """A file that came along with tasks."""
+
+    sha256: str
+    at: float
+    """When somebody last put it."""
+    data: bytes
+
+
 class FlowCopy(Struct, frozen=True, kw_only=True):
     """A flow, without its tasks."""
 
@@ -146,7 +155,7 @@ class FiguresCopy(Struct, frozen=True, kw_only=True):
 
 Record: TypeAlias = (
     Counters | QueueCopy | TaskCopy | LogCopy | UsageCopy | CheckpointCopy | FlowCopy | Schedule
-    | Notice | PurgedCopy | FiguresCopy | TiesCopy
+    | Notice | PurgedCopy | FiguresCopy | FileCopy | TiesCopy
 )  # fmt: skip
 
 

@@ -58,6 +58,7 @@ from stayer.core.submit import checks
 from stayer.core.submit.compare import find_differences
 from stayer.core.submit.edits import Edits, cloned, edited
 from stayer.core.submit.policy import check as check_policy
+from stayer.service import sent_files
 from stayer.service.degraded.ambiguous import naming_drawn_ids
 from stayer.service.degraded.retry import Tell, logger, retry_while_unreachable
 from stayer.store import REMEMBERED, AdminStore, ReadStore, Store, WorkerStore, known_workers
@@ -138,7 +139,15 @@ def difference(new: NewTask, answer: Submitted) -> str | None:
     return "is there already with other parameters: it was left as it is" if fields else None
 
 
-def refuse_overdue(store: ReadStore, tasks: Sequence[NewTask]) -> None:
+def check_startable(store: Store, tasks: Sequence[NewTask]) -> None:
+    """BadInput if one of these could never start: its time is over, or a file of it is not in the
+    store. Those that are there stay until it is submitted.
+    """
+    sent_files.keep(store, tasks)
+    _refuse_overdue(store, tasks)
+
+
+def _refuse_overdue(store: ReadStore, tasks: Sequence[NewTask]) -> None:
     """BadInput if one of these could never start, since that is to be before now. Who submits the
     same once more, to be sure that it is there, is not refused. A server looks itself.
     """
@@ -248,7 +257,7 @@ def clone(store: Store, id: str, edits: Edits, *, owner: str | None = None) -> S
 
 def submit_clone(store: Store, new: NewTask) -> Submitted:
     """Submit what `cloned_task` made; raises Refused if another task stands in its way."""
-    refuse_overdue(store, [new])
+    check_startable(store, [new])
     with naming_drawn_ids(store, [new]):
         answer = store.submit([new])[0]
     refuse_deleted(new, answer)

@@ -17,6 +17,7 @@ from stayer.core.model import Beat, Change, Handles, NewTask, Report, Submitted,
 from stayer.core.move.records import Record, Seal
 from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.redis import failures as failure_groups
+from stayer.stores.redis import files as file_calls
 from stayer.stores.redis import flows as ties
 from stayer.stores.redis import incoming, leases, missing_records, queue_stats, reads, record
 from stayer.stores.redis import move as moving
@@ -339,6 +340,10 @@ class RedisStore(Store):
     drop_queue = _at_server(queue_calls.drop_queue)
     purge = _at_server(queue_calls.purge)
     forget = _at_server(queue_calls.forget)
+    put_file = _at_server(file_calls.put_file)
+    get_file = _at_server(file_calls.get_file)
+    old_files = _at_server(file_calls.old_files)
+    drop_files = _at_server(file_calls.drop_files)
     put_schedule = _at_server(schedule_calls.put_schedule)
     drop_schedule = _at_server(schedule_calls.drop_schedule)
     due_schedules = _at_server(schedule_calls.due_schedules)

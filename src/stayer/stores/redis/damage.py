@@ -33,19 +33,29 @@ from stayer.stores.redis.strict_numbers import LAST, integer, number
 logger = logging.getLogger("stayer.store")
 
 _TYPES = {
-    "string": "task parameters result purged flow last looks",
+    "string": "task parameters result purged flow last looks file",
     "list": "history history_tail upstreams missing incoming refused",
     "hash": "checkpoint usage waits outbox listeners afar promised parts notice queue key_limits "
     "running heads runs shares schedule worker figures meta claim plan relayed",
     "zset": "log flows members notices notices_of notices_due ranked lane line unique near ids "
-    "finished failed due expiring schedules late early state",
+    "finished failed due expiring files schedules late early state",
     "set": "waiters dependents queues lanes lines rated near_nodes spared faults newest workers "
     "dead held ordered strays asked plans homes burying",
     "stream": "events stream",
 }
 _TYPE_OF = {word: kind for kind, words in _TYPES.items() for word in words.split()}
 """The first word of a key behind prefix and queue → its type."""
-_BYTES = {"log", "strays", "incoming", "refused", "missing", "checkpoint", "usage", "figures"}
+_BYTES = {
+    "file",
+    "log",
+    "strays",
+    "incoming",
+    "refused",
+    "missing",
+    "checkpoint",
+    "usage",
+    "figures",
+}
 """Where members need not be text."""
 _READ = frozenset(
     ("worker", "schedule", "runs", "meta", "usage", "key_limits", "running", "parts", "notice",

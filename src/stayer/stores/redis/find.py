@@ -142,6 +142,7 @@ def _pack_filter(filter: Filter) -> Raw:
         _unless_none(filter.flow), _unless_none(filter.key), _unless_none(filter.unique),
         _unless_none(filter.fingerprint),
         [(word.plain, word.in_json) for word in words(filter.search or "")] or False,
+        filter.has_files,
     )  # fmt: skip
 
 

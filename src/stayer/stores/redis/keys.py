@@ -88,6 +88,11 @@ Notices
     <prefix>:notices_due:<hook>    sorted set: pending ones of a hook by when they are to be tried;
                                    without a name, those that go to a URL
 
+Files
+
+    <prefix>:file:<sha256>         string: a file that came along with tasks
+    <prefix>:files                 sorted set: the sha256 of each, by when somebody last put it
+
 Schedules
 
     <prefix>:schedules             sorted set: the names of all, by when they are to be looked at
@@ -230,6 +235,8 @@ KEYS = {
     "failed": "<prefix>:{<queue>}:failed:<fingerprint>",
     "due": "<prefix>:due",
     "expiring": "<prefix>:expiring",
+    "file": "<prefix>:file:<sha256>",
+    "files": "<prefix>:files",
     "schedules": "<prefix>:schedules",
     "schedule": "<prefix>:schedule:<name>",
     "newest": "<prefix>:newest",

@@ -20,6 +20,7 @@ from stayer.core.move.records import (
     CheckpointCopy,
     Counters,
     FiguresCopy,
+    FileCopy,
     FlowCopy,
     LogCopy,
     PurgedCopy,
@@ -103,6 +104,8 @@ def dump(server: Server, stage: Stage, cursor: str | None, limit: int) -> Batch:
         case "notices":
             found = notice_places(server, place[0] if place else _ALL, MOST)
             return paged(found, MOST)
+        case "files":
+            return files(server, place[0] if place else _ALL)
         case "purged":
             return purged(server, place)
         case "figures":
@@ -260,6 +263,20 @@ def notice_places(server: Server, bound: str, limit: int) -> list[tuple[str, Rec
         (place.decode(), notices.read(place[16:], pairs) if pairs else None)
         for place, pairs in zip(rows[::2], rows[1::2], strict=True)
     ]
+
+
+def files(server: Server, bound: str) -> Batch:
+    """One of those that came along with tasks: they may be large."""
+    places = key("files", server.address.prefix)
+    names = sorted(each.decode() for each in server.ask("ZRANGE", places, 0, -1))
+    following = [name for name in names if bound == _ALL or name > bound]
+    for name in following:
+        place = key("file", server.address.prefix, sha256=name)
+        data, at = server.ask_many([("GET", place), ("ZSCORE", places, name)])
+        if data is not None and at is not None:
+            more = _encode([name]).decode() if name != following[-1] else None
+            return Batch((FileCopy(sha256=name, at=float(at), data=data),), more)
+    return Batch()
 
 
 def purged(server: Server, place: Sequence[Any]) -> Batch:
@@ -464,6 +481,11 @@ def _write_notice(copy: Notice, prefix: str, _: float) -> Iterator[Command]:
         yield "ZADD", due, _exact(copy.next), copy.id
 
 
+def _write_file(copy: FileCopy, prefix: str, _: float) -> Iterator[Command]:
+    yield "SET", key("file", prefix, sha256=copy.sha256), copy.data
+    yield "ZADD", key("files", prefix), _exact(copy.at), copy.sha256
+
+
 def _write_purged(copy: PurgedCopy, prefix: str, now: float) -> Iterator[Command]:
     left = int(copy.at + REMEMBERED - now)
     if left > 0:
@@ -492,4 +514,5 @@ _WRITERS: dict[type, Callable[[Any, str, float], Iterator[Command]]] = {
     Notice: _write_notice,
     PurgedCopy: _write_purged,
     FiguresCopy: _write_figures,
+    FileCopy: _write_file,
 }

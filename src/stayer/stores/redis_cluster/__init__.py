@@ -412,6 +412,20 @@ class ClusterStore(Store):
     def drop_notices(self, ids: Sequence[str]) -> int:
         return sum(shard.drop_notices(ids) for shard in self._shards.all())
 
+    # Files: all in the registry shard, for a task of any queue
+
+    def put_file(self, sha256: str, data: bytes | None) -> bool:
+        return self._shards.of(REGISTRY).put_file(sha256, data)
+
+    def get_file(self, sha256: str) -> bytes | None:
+        return self._shards.of(REGISTRY).get_file(sha256)
+
+    def old_files(self, before: float, limit: int) -> list[str]:
+        return self._shards.of(REGISTRY).old_files(before, limit)
+
+    def drop_files(self, files: Sequence[str], before: float) -> None:
+        self._shards.of(REGISTRY).drop_files(files, before)
+
     # Schedules
 
     schedules = retry_after_mending(_at_shards(schedule_calls.schedules))

@@ -15,6 +15,7 @@ from stayer.core.move.records import (
     Batch,
     Counters,
     FiguresCopy,
+    FileCopy,
     FlowCopy,
     PurgedCopy,
     QueueCopy,
@@ -90,6 +91,8 @@ def dump(shards: Shards, stage: Stage, cursor: str | None, limit: int) -> Batch:
             return _merged(shards, names, place, one_shard.notice_places)
         case "schedules":
             return Batch(tuple(schedule_calls.schedules(shards)))
+        case "files":
+            return one_shard.dump(at(REGISTRY), stage, cursor, limit)
         case "purged":
             return _purged(shards, place)
         case "figures":
@@ -175,6 +178,8 @@ def _home(record: Any) -> str:
             return record.task.queue
         case FiguresCopy():
             return record.figures.queue or REGISTRY
+        case FileCopy():
+            return REGISTRY
         case _:
             return str(record.queue)
 

@@ -24,7 +24,7 @@ LARGEST_BYTES = 256_000_000
 """The most that an answer may be, unpacked: a page has about 10 MB, no record comes near this."""
 
 _URN = "urn:stayer:problem:"
-_JSON = "application/json"
+_JSON, _BYTES = "application/json", "application/octet-stream"
 _STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 _NOT_OURS = "is that the URL of a `stayer serve`, with its --root-path?"
 Query = Mapping[str, "str | int | bool | Sequence[str] | None"]
@@ -89,12 +89,14 @@ class Connection:
             name: str(value).lower() if isinstance(value, bool) else value
             for name, value in given.items()
         }
-        target = self._address.prefix + path + (f"?{urlencode(words, True)}" if words else "")
+        target = path + (f"?{urlencode(words, True)}" if words else "")
         content = None if body is None else msgspec.json.encode(body)
-        status, media, answer = self._exchange(method, target, content, patience)
-        if status < 300:
-            return self._decode(answer) if answer else None
-        raise self._problem(status, media, answer)
+        answer = self._answer(method, target, content, _JSON, patience)
+        return self._decode(answer) if answer else None
+
+    def ask_bytes(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        """Return what the server answers as it is; its problems are raised."""
+        return self._answer(method, path, body, _BYTES, ANSWER_TIMEOUT_S)
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -103,14 +105,30 @@ class Connection:
         for connection in free:
             connection.close()
 
+    def _answer(
+        self, method: str, target: str, content: bytes | None, media: str, patience: float
+    ) -> bytes:
+        """Return what the server answers to a body of this media type; its problems are raised."""
+        headers = {"Accept": media, "Accept-Encoding": "gzip"}
+        if content is not None:
+            headers["Content-Type"] = media
+        status, said, answer = self._exchange(
+            method, self._address.prefix + target, content, headers, patience
+        )
+        if status < 300:
+            return answer
+        raise self._problem(status, said, answer)
+
     def _exchange(
-        self, method: str, target: str, content: bytes | None, patience: float
+        self,
+        method: str,
+        target: str,
+        content: bytes | None,
+        headers: dict[str, str],
+        patience: float,
     ) -> tuple[int, str, bytes]:
-        headers = {"Accept": _JSON, "Accept-Encoding": "gzip"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        if content is not None:
-            headers["Content-Type"] = _JSON
         connection = self._take(patience)
         used = connection.sock is not None
         try:

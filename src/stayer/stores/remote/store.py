@@ -23,6 +23,7 @@ from stayer.core.errors import (
     Refused,
     StoreError,
     StoreUnusable,
+    UnknownFile,
     UnknownFlow,
     UnknownSchedule,
     UnknownTask,
@@ -199,6 +200,27 @@ class HttpStore(Store):
     def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
         body = records.flow_submission(flow, tasks)
         return bool(self._ask("POST", "/v1/flows", body=body)["fresh"])
+
+    # Files
+
+    def put_file(self, sha256: str, data: bytes | None) -> bool:
+        try:
+            self._connection.ask_bytes("PUT", path_of("files", sha256), data)
+        except UnknownFile:
+            return False
+        return True
+
+    def get_file(self, sha256: str) -> bytes | None:
+        try:
+            return self._connection.ask_bytes("GET", path_of("files", sha256))
+        except UnknownFile:
+            return None
+
+    def old_files(self, before: float, limit: int) -> list[str]:
+        self._for_workers()
+
+    def drop_files(self, files: Sequence[str], before: float) -> None:
+        self._for_workers()
 
     # Reading
 

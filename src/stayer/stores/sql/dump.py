@@ -20,6 +20,7 @@ from stayer.core.move.records import (
     CheckpointCopy,
     Counters,
     FiguresCopy,
+    FileCopy,
     FlowCopy,
     LogCopy,
     PurgedCopy,
@@ -48,7 +49,7 @@ _PARAMETERS = Task.__struct_fields__.index("parameters")
 _RESULT = Task.__struct_fields__.index("result")
 _MOST = 1000
 """How many records a batch has at most."""
-_FEW = {"tasks": 20, "logs": 16, "checkpoints": 1}
+_FEW = {"tasks": 20, "logs": 16, "checkpoints": 1, "files": 1}
 """How many rows are read at once where they may be large."""
 _USUAL = 200
 _encode = msgspec.json.Encoder().encode
@@ -156,6 +157,11 @@ def _ties(tx: Transaction, key: Row, limit: int) -> Iterator[Found]:
         yield copy, (seq,), 100 + 60 * len(of)
 
 
+def _files(tx: Transaction, key: Row, limit: int) -> Iterator[Found]:
+    for sha256, at, data in tx.all("dump.files", *key, limit):
+        yield FileCopy(sha256=sha256, at=at, data=bytes(data)), (sha256,), 100 + len(data)
+
+
 def _flows(tx: Transaction, key: Row, limit: int) -> Iterator[Found]:
     for seq, id, name, owner, created, parts in tx.all("dump.flows", *key, limit):
         copy = FlowCopy(id=id, name=name, owner=owner, created=created, parts=_parts(parts))
@@ -199,6 +205,7 @@ _STAGES: dict[str, tuple[Row, _Reader]] = {
     "notices": ((_LEAST,), _notices),
     "purged": (("",), _purged),
     "figures": ((0, 0.0, ""), _figures),
+    "files": (("",), _files),
     "ties": ((_LEAST,), _ties),
 }
 """The key before the first row, and who reads rows behind a key."""

@@ -75,6 +75,8 @@ def _conditions(tx: Transaction, filter: Filter) -> _Conditions:
         conditions.add("fingerprint", filter.fingerprint)
     if filter.held is not None:
         conditions.add("held", filter.held)
+    if filter.has_files:
+        conditions.add("has_files")
     for tag in filter.tags:
         conditions.add("tag", tag)
     for word in words(filter.search or ""):

@@ -20,6 +20,7 @@ from stayer.core.move.records import (
     CheckpointCopy,
     Counters,
     FiguresCopy,
+    FileCopy,
     FlowCopy,
     LogCopy,
     PurgedCopy,
@@ -173,6 +174,10 @@ def _figures(tx: Transaction, records: Sequence[FiguresCopy]) -> None:
     tx.many("load.figures", rows)
 
 
+def _files(tx: Transaction, records: Sequence[FileCopy]) -> None:
+    tx.many("load.file", [(each.sha256, each.at, each.data) for each in records])
+
+
 def _ties(tx: Transaction, records: Sequence[TiesCopy]) -> None:
     seqs = _seqs(tx, [each.task for each in records])
     tx.many("load.tie", [row for each in records for row in _tie_rows(seqs[each.task], each)])
@@ -203,5 +208,6 @@ _LOADERS: dict[type, Callable[[Transaction, Any], None]] = {
     Notice: _notices,
     PurgedCopy: _purged,
     FiguresCopy: _figures,
+    FileCopy: _files,
     TiesCopy: _ties,
 }

@@ -51,6 +51,10 @@ WHERE c.task > ?1
 ORDER BY c.task
 LIMIT ?2;
 
+-- name: dump.files
+-- The last one before, limit.
+SELECT sha256, at, data FROM stayer_files WHERE sha256 > ?1 ORDER BY sha256 LIMIT ?2;
+
 -- name: dump.tied
 -- The last one before, limit: tasks that are to run after others.
 SELECT t.seq, t.queue, t.id, t.finished_at
@@ -129,6 +133,10 @@ INSERT INTO stayer_usage (task, attempt, slot, usage) VALUES (?, ?, ?, ?)
 -- name: load.checkpoint
 INSERT INTO stayer_checkpoints (task, attempt, at, data) VALUES (?, ?, ?, ?)
 {or nothing task};
+
+-- name: load.file
+INSERT INTO stayer_files (sha256, at, data) VALUES (?, ?, ?)
+{or nothing sha256};
 
 -- name: load.schedule
 INSERT INTO stayer_schedules ({schedule}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

@@ -519,6 +519,25 @@ SELECT attempt, at, data FROM stayer_checkpoints WHERE task = ?;
 -- name: checkpoint.forget
 DELETE FROM stayer_checkpoints WHERE task = ?;
 
+-- name: file.put
+INSERT INTO stayer_files (sha256, at, data) VALUES (?, ?, ?)
+{upsert sha256} at = {excluded at};
+
+-- name: file.renew
+UPDATE stayer_files SET at = ? WHERE sha256 = ?;
+
+-- name: file.there
+SELECT 1 FROM stayer_files WHERE sha256 = ?;
+
+-- name: file.get
+SELECT data FROM stayer_files WHERE sha256 = ?;
+
+-- name: file.old
+SELECT sha256 FROM stayer_files WHERE at < ? ORDER BY at LIMIT ?;
+
+-- name: file.drop
+DELETE FROM stayer_files WHERE at < ? AND sha256 {in texts ?};
+
 -- name: queues
 SELECT name, paused, "limit", retention, key_limit, key_limits, rate, rate_per, tokens, tokens_at,
     fair, notify, waiting, scheduled, pending, reserved, started, complete, failed, cancelled,
@@ -861,6 +880,9 @@ fingerprint = ?;
 
 -- name: find.held
 held = ?;
+
+-- name: find.has_files
+code LIKE '%"files"%';
 
 -- name: find.tag
 {contains tags ?};

@@ -29,6 +29,7 @@ from stayer.core.move.records import Batch, Record, Seal, Stage
 from stayer.core.notify.notices import Notice
 from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.sql import failures as failure_reads
+from stayer.stores.sql import files as file_operations
 from stayer.stores.sql import flows as flow_operations
 from stayer.stores.sql import notices as notice_operations
 from stayer.stores.sql import queue_stats, reads, sealing
@@ -345,6 +346,13 @@ class SqlStore(Store):
     log = _reads(reads.log)
     usage = _reads(reads.usage)
     checkpoint = _reads(reads.checkpoint)
+
+    # Files
+
+    put_file = _writes(file_operations.put_file)
+    get_file = _reads(file_operations.get_file)
+    old_files = _reads(file_operations.old_files)
+    drop_files = _writes(file_operations.drop_files)
 
     # Queues and history
 

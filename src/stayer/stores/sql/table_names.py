@@ -18,8 +18,8 @@ index to stay under the 63 characters of PostgreSQL.
 """
 TABLES = (
     "meta", "queues", "shares", "tasks", "schedules", "upstreams", "outbox", "notices", "flows",
-    "history", "events", "logs", "usage", "checkpoints", "workers", "figures", "purged", "damaged",
-    "attempts",
+    "history", "events", "logs", "usage", "checkpoints", "files", "workers", "figures", "purged",
+    "damaged", "attempts",
 )  # fmt: skip
 """What all tables are called behind their prefix; the last one is a view."""
 

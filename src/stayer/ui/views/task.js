@@ -184,7 +184,7 @@ function hero(view, task, expected) {
 }
 
 /** The code that a task asks for, in words. @param {any} code */
-const asked = (code) => [code.git, code.python && `Python ${code.python}`, ...code.requirements.map((/** @type {string} */ line) => line.split(" --hash")[0])].filter(Boolean).join(", ");
+const asked = (code) => [code.git, code.python && `Python ${code.python}`, ...(code.requirements ?? []).map((/** @type {string} */ line) => line.split(" --hash")[0]), ...(code.files ?? []).map((/** @type {{name: string}} */ file) => file.name)].filter(Boolean).join(", ");
 
 /** What that has become. @param {any} found */
 const pinned = (found) => found.anew ? "to be resolved anew" : [`Python ${found.python}`, found.commit && `commit ${found.commit}`, found.lock && `lock ${found.lock.slice(0, 12)}`].filter(Boolean).join(", ");

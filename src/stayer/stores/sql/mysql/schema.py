@@ -43,6 +43,7 @@ def setup(database: Database) -> None:
             version(tx, database.url) == VERSION
             and not triggers_to_make(tx)
             and not _missing_columns(tx)
+            and not _missing_tables(tx)
         ):
             return
         name = f"stayer.{database.prefix}.{tx.sql('SELECT database()')[0][0]}"[:64]
@@ -72,6 +73,8 @@ def _upgrade(tx: MySqlTransaction, url: str) -> None:
             f"INSERT INTO stayer_meta VALUES ('schema', '{step}') ON DUPLICATE KEY UPDATE value = "
             f"'{step}'"
         )
+    for statement in _missing_tables(tx):
+        tx.sql(statement)
     for added in _missing_columns(tx):
         tx.sql(f"ALTER TABLE stayer_tasks ADD COLUMN {added}")
     _make_triggers(tx)
@@ -116,6 +119,17 @@ def _missing_columns(tx: MySqlTransaction) -> list[str]:
         )
     }
     return [_declaration(field) for field in STORED if field.name not in there]
+
+
+def _missing_tables(tx: MySqlTransaction) -> list[str]:
+    """What makes the tables that are younger than these: an older Stayer needs none."""
+    there = tx.sql(
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = database() "
+        f"AND table_name = '{tx.named('stayer_files')}'"
+    )
+    wanted = "CREATE TABLE IF NOT EXISTS stayer_files "
+    made = [] if there else tables(_STEPS[1], tx.collation)
+    return [statement for statement in made if statement.startswith(wanted)]
 
 
 def _declaration(field: Field) -> str:

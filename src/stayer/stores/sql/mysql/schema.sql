@@ -362,6 +362,13 @@ CREATE TABLE IF NOT EXISTS stayer_checkpoints (
     data LONGBLOB NOT NULL
 ) {table};
 
+-- What was sent along with tasks, by its hash.
+CREATE TABLE IF NOT EXISTS stayer_files (
+    sha256 VARCHAR(64) PRIMARY KEY,
+    at DOUBLE NOT NULL, -- when somebody last put it, or found it to be in use
+    data LONGBLOB NOT NULL
+) {table};
+
 CREATE TABLE IF NOT EXISTS stayer_workers (
     id VARCHAR(500) PRIMARY KEY,
     node VARCHAR(500) NOT NULL,

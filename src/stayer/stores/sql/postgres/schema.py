@@ -20,7 +20,7 @@ from stayer.stores.sql.table_names import with_prefix
 
 VERSION = 1
 _HERE = Path(__file__).parent
-_REVISION = 1
+_REVISION = 2
 """Of the functions in schema.sql: to be raised with every change of them."""
 _TYPES = {
     "text": 'text COLLATE "C"', "integer": "bigint", "real": "double precision", "any": "text",

@@ -490,6 +490,13 @@ WHERE reserved_at IS NOT NULL AND (
 
 -- functions
 
+-- What was sent along with tasks, by its hash. Younger than the other tables: so it is made with what is made again.
+CREATE TABLE IF NOT EXISTS stayer_files (
+    sha256 text COLLATE "C" PRIMARY KEY,
+    at double precision NOT NULL, -- when somebody last put it, or found it to be in use
+    data bytea NOT NULL
+);
+
 -- Whether a JSON array has this value; not so if it can't be read.
 CREATE OR REPLACE FUNCTION stayer_has(list text, wanted text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$

@@ -32,7 +32,7 @@ _TABLES = (
     "stayer_queues", "stayer_workers", "stayer_schedules", "stayer_tasks", "stayer_events",
     "stayer_upstreams", "stayer_outbox", "stayer_notices", "stayer_flows", "stayer_history",
     "stayer_shares", "stayer_usage", "stayer_checkpoints", "stayer_logs", "stayer_figures",
-    "stayer_purged",
+    "stayer_purged", "stayer_files",
 )  # fmt: skip
 """Queues first: what becomes of a task is counted in its queue."""
 _AT_ONCE = 1000

@@ -37,7 +37,9 @@ def setup(database: Database) -> None:
     """Bring the tables to VERSION; only looks if they are there already."""
     with database.read() as tx:
         version = _version(tx, database.path)
-        if version == VERSION and not (_is_outdated(tx) or _missing_columns(tx)):
+        if version == VERSION and not (
+            _is_outdated(tx) or _missing_columns(tx) or _missing_tables(tx)
+        ):
             return
     with database.write() as tx:
         # Somebody else may have done it while this process stood in line.
@@ -46,6 +48,8 @@ def setup(database: Database) -> None:
                 tx.sql(statement)
             tx.sql(_WRITE, str(step))
         tx.sql(_NAME, uuid4().hex)
+        for statement in _missing_tables(tx):
+            tx.sql(statement)
         for column in _missing_columns(tx):
             tx.sql(f"ALTER TABLE stayer_tasks ADD COLUMN {column}")
         if _is_outdated(tx):
@@ -85,6 +89,14 @@ def _missing_columns(tx: SqliteTransaction) -> list[str]:
     """
     there = {name for (name,) in tx.sql("SELECT name FROM pragma_table_info('stayer_tasks')")}
     return [declaration(field) for field in STORED if field.name not in there]
+
+
+def _missing_tables(tx: SqliteTransaction) -> list[str]:
+    """What makes the tables that are younger than this file, without another version, too."""
+    named = tx.named("stayer_files")
+    if tx.sql("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", named):
+        return []
+    return [each for each in _statements(_STEPS[1]) if "CREATE TABLE stayer_files " in each]
 
 
 def _is_outdated(tx: SqliteTransaction) -> bool:

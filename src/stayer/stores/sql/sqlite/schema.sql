@@ -331,6 +331,13 @@ CREATE TABLE stayer_checkpoints (
     data BLOB NOT NULL
 );
 
+-- What was sent along with tasks, by its hash. Younger than the rest: see _missing_tables in schema.py.
+CREATE TABLE stayer_files (
+    sha256 TEXT PRIMARY KEY,
+    at REAL NOT NULL, -- when somebody last put it, or found it to be in use
+    data BLOB NOT NULL
+);
+
 CREATE TABLE stayer_workers (
     id TEXT PRIMARY KEY,
     node TEXT NOT NULL,
