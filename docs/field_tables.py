@@ -25,7 +25,7 @@ BEGIN, END = (
 _JSON: dict[Kind, str] = {
     "text": "string", "whole": "whole number", "number": "number", "flag": "true or false",
     "moment": "time", "seconds": "seconds", "bytes": "bytes", "words": "array of strings",
-    "variables": "object of strings", "value": "any value", "struct": "object",
+    "variables": "object of strings", "object": "object", "value": "any value", "struct": "object",
     "structs": "array of objects",
 }  # fmt: skip
 _STRUCTS = {
@@ -36,7 +36,7 @@ _STRUCTS = {
 _PYTHON: dict[Kind, str] = {
     "text": "text", "whole": "whole number", "number": "number", "flag": "`True` or `False`",
     "moment": "moment", "seconds": "duration", "bytes": "size", "words": "list",
-    "variables": "mapping", "struct": "`stayer.Code`",
+    "variables": "mapping", "object": "mapping", "struct": "`stayer.Code`",
 }  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def columns() -> Iterator[str]:
     yield from ("| column | type | set by | what |", "|---|---|---|---|")
     for field in STORED:
         kind = cell_kind(field)
-        if field.kind in ("words", "variables", "struct", "structs"):
+        if field.kind in ("words", "variables", "object", "struct", "structs"):
             kind += ", JSON"
         yield f"| `{field.name}` | {kind} | {field.set_by} | {field.row.about} |"
 

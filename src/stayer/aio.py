@@ -264,6 +264,11 @@ class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
             )
         )  # fmt: skip
 
+    async def set_meta(self, /, **fields: JSON) -> Self:
+        """Set fields of your own, whatever state it is in; None takes one away."""
+        await asyncio.to_thread(self.sync.set_meta, **fields)
+        return self
+
     async def hold(self) -> Self:
         """Keep it from being taken until it is released."""
         await asyncio.to_thread(self.sync.hold)
@@ -387,6 +392,7 @@ class Processor(_Facade[sync.Processor]):
     progress = _awaited(sync.Processor.progress)
     checkpoint = _awaited(sync.Processor.checkpoint)
     restore = _awaited(sync.Processor.restore)
+    set_meta = _awaited(sync.Processor.set_meta)
     __aexit__ = _awaited(sync.Processor.__exit__)
 
     async def __aenter__(self) -> Self:

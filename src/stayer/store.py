@@ -33,6 +33,7 @@ from stayer.core.insight.failures import Failures
 from stayer.core.insight.health import Finding
 from stayer.core.insight.queue_stats import Figures
 from stayer.core.model import (
+    JSON,
     Attempt,
     Beat,
     Change,
@@ -153,8 +154,11 @@ class Operator(Protocol):
         limits: Mapping[str, float] | None = None,
         more_time: float | None = None,
         notify: Sequence[str] | None = None,
+        meta: Mapping[str, JSON] | None = None,
     ) -> Task:
-        """Change the priority, the limits, or who hears of a task that has not ended."""
+        """Change the priority, the limits, or who hears of a task that has not ended; and fields of
+        the user's own, of any task.
+        """
 
     def explain(self, id: str) -> Explanation:
         """Give all reasons why a task is where it is, and a forecast."""

@@ -101,3 +101,31 @@ def test_words_are_searched_for(stayer: Here) -> None:
     assert stayer("ls", "--search", "waits", "--state", "cancelled", "--ids").works().lines == [
         "waits-b"
     ]
+
+
+def test_fields_of_ones_own_and_parameters_say_what_is_meant(stayer: Here, store: Store) -> None:
+    submit(store, new("one", parameters={"src": "s3://a", "n": [1]}, meta={"team": "vision"}))
+    submit(store, new("two", parameters={"src": "s3://b", "n": [1]}, meta={"team": "speech"}))
+
+    assert stayer("ls", "--ids", "--meta", "team=vision").works().lines == ["one"]
+    assert stayer("ls", "--ids", "--where", "n[0]=1").works().lines == ["two", "one"]
+    shown = stayer("ls", "--where", "n[0]=1", "-o", "id,meta.team,parameters.n[0],meta").works()
+    assert [line.split() for line in shown.lines] == [
+        ["ID", "team", "n[0]", "META"],
+        ["two", "speech", "1", "team=speech"],
+        ["one", "vision", "1", "team=vision"],
+    ]
+    set_one = stayer("set", "-y", "--meta", "team=vision", "--set-meta", "n=3").works()
+    assert set_one.lines == ["1 task meta n=3"]
+    assert get(store, "one").meta == {"team": "vision", "n": 3}
+    assert stayer("cancel", "-y", "--where", "src=s3://a").works().lines == ["1 task cancelled"]
+    assert "team=vision n=3" in stayer("show", "one").works().out
+    stayer("set", "done-a", "--set-meta", "seen=true").works()
+    assert get(store, "done-a").meta == {"seen": True}
+
+
+def test_a_filter_on_json_that_can_not_be_read_changes_nothing(stayer: Here, store: Store) -> None:
+    stayer("cancel", "-y", "--where", "src").refuses("write NAME=VALUE")
+    stayer("ls", "-o", "meta.").refuses("is no path")
+    stayer("ls", "-o", "owner.name").refuses("nothing inside owner")
+    assert get(store, "waits-a").state == "pending"

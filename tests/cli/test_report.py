@@ -31,6 +31,7 @@ def run(tmp_path: Path, environment: dict[str, str]) -> Path:
         (["0.5/1"], '{"done": 0.5, "total": 1}'),
         (["--message", "en\ncoding"], '{"message": "en\\ncoding"}'),
         (["4/10", "--message", "x"], '{"done": 4, "total": 10, "message": "x"}'),
+        (["--meta", "n=3", "--meta", "team=a b"], '{"meta": {"n": 3, "team": "a b"}}'),
     ],
 )
 def test_a_report_is_a_line(run: Path, stayer: Here, arguments: list[str], line: str) -> None:
@@ -50,7 +51,8 @@ def test_nothing_to_report_is_refused(run: Path, stayer: Here) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["1"], ["--message", "x"], ["--checkpoint", "-"], ["--result", "1"]]
+    "arguments",
+    [["1"], ["--message", "x"], ["--checkpoint", "-"], ["--result", "1"], ["--meta", "a=1"]],
 )
 def test_outside_of_a_task_it_is_refused(stayer: Here, arguments: list[str]) -> None:
     stayer("report", *arguments).refuses("this is not a task", "STAYER_")

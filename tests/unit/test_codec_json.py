@@ -20,7 +20,7 @@ NAMES = (
     "priority owner tags result error progress node worker pid created updated eta started_at "
     "finished_at paused usage checkpoint_at "
     "orders start_before flow part upstreams key unique unique_while "
-    "unique_for notify fingerprint cloned_from code pinned retries retry_wait retry_backoff "
+    "unique_for notify fingerprint cloned_from code pinned meta retries retry_wait retry_backoff "
     "retry_cap "
     "retry_on give_up_on time_limit "
     "silence_limit memory_limit grace fence when_failed time_growth time_most memory_growth "

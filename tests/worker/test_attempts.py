@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import StoreUnreachable
-from stayer.core.lifecycle import Cancel, Interrupt, Start, decide
+from stayer.core.lifecycle import Cancel, Interrupt, Note, Start, decide
 from stayer.core.model import EVERYTHING, Beat, Order, Task, Worker
 from stayer.core.submit.checks import new_task
 from stayer.keeper import tree
@@ -122,7 +122,7 @@ def test_that_one_goes_on_is_said_when_it_does_with_the_time_that_it_stood_still
     running.with_name("running.new").replace(running)
     held.note_freeze()
     held.note_freeze()
-    assert [tell.note for tell in held.unsent_notes] == ["stood still for 12.9s without a lease"]
+    assert list(held.unsent_notes) == [Note("thawed", "stood still for 12.9s without a lease")]
     assert caplog.text.count("task a goes on") == 1
 
 

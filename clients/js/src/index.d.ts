@@ -59,6 +59,10 @@ export interface TaskFilter {
   until?: string | number;
   flow?: string;
   fingerprint?: string;
+  /** Fields of your own: "team=vision". */
+  meta?: string | string[];
+  /** Parameters: "source=s3://a", "layers[0].size=64". */
+  where?: string | string[];
   limit?: number;
   brief?: boolean;
   [other: string]: unknown;

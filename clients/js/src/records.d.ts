@@ -49,6 +49,7 @@ export interface Task {
   cloned_from: string | null;
   code: Code | null;
   pinned: Pinned | null;
+  meta: { [key: string]: Json } | null;
   retries: number;
   retry_wait: number;
   retry_backoff: number;
@@ -89,6 +90,7 @@ export interface Submission {
   env?: { [key: string]: string } | null;
   code?: Code | null;
   tags?: string[] | null;
+  meta?: { [key: string]: Json } | null;
   owner?: string | null;
   key?: string | null;
   unique?: string | null;
@@ -134,6 +136,7 @@ export interface Edits {
   env?: { [key: string]: string } | null;
   code?: Code | null;
   tags?: string[] | null;
+  meta?: { [key: string]: Json } | null;
   owner?: string | null;
   key?: string | null;
   unique?: string | null;
@@ -249,8 +252,8 @@ export interface FlowSubmission {
   id?: string;
   name: string;
   owner?: string | null;
-  defaults?: { queue?: string | null; name?: string | null; command?: string[] | null; parameters?: Json | null; priority?: number | null; delay?: number | string | null; eta?: number | string | null; expire?: number | string | null; start_before?: number | string | null; /** Parts of this flow that it runs after. */ after?: string[]; when_failed?: "cancel" | "hold" | "run" | null; /** One of those that it runs after: on whose node to run. */ near?: string; near_wait?: number | string | null; cwd?: string | null; env?: { [key: string]: string } | null; code?: Code | null; tags?: string[] | null; owner?: string | null; key?: string | null; unique?: string | null; unique_while?: "alive" | "waiting" | null; unique_for?: number | string | null; notify?: string[] | null; held?: boolean | null; retries?: number | null; retry_wait?: number | string | null; retry_backoff?: number | null; retry_cap?: number | string | null; retry_on?: string[] | null; give_up_on?: string[] | null; time_limit?: number | string | null; silence_limit?: number | string | null; memory_limit?: number | string | null; time_growth?: number | null; time_most?: number | string | null; memory_growth?: number | null; memory_most?: number | string | null; grace?: number | string | null; fence?: "freeze" | "kill" | null; cloned_from?: string | null; /** Ids of tasks outside the flow. */ after_tasks?: string[]; /** A task for each item. */ map?: Json[] | string; at_once?: number; };
-  tasks: { [key: string]: { queue?: string | null; name?: string | null; command?: string[] | null; parameters?: Json | null; priority?: number | null; delay?: number | string | null; eta?: number | string | null; expire?: number | string | null; start_before?: number | string | null; /** Parts of this flow that it runs after. */ after?: string[]; when_failed?: "cancel" | "hold" | "run" | null; /** One of those that it runs after: on whose node to run. */ near?: string; near_wait?: number | string | null; cwd?: string | null; env?: { [key: string]: string } | null; code?: Code | null; tags?: string[] | null; owner?: string | null; key?: string | null; unique?: string | null; unique_while?: "alive" | "waiting" | null; unique_for?: number | string | null; notify?: string[] | null; held?: boolean | null; retries?: number | null; retry_wait?: number | string | null; retry_backoff?: number | null; retry_cap?: number | string | null; retry_on?: string[] | null; give_up_on?: string[] | null; time_limit?: number | string | null; silence_limit?: number | string | null; memory_limit?: number | string | null; time_growth?: number | null; time_most?: number | string | null; memory_growth?: number | null; memory_most?: number | string | null; grace?: number | string | null; fence?: "freeze" | "kill" | null; cloned_from?: string | null; /** Ids of tasks outside the flow. */ after_tasks?: string[]; /** A task for each item. */ map?: Json[] | string; at_once?: number; } };
+  defaults?: { queue?: string | null; name?: string | null; command?: string[] | null; parameters?: Json | null; priority?: number | null; delay?: number | string | null; eta?: number | string | null; expire?: number | string | null; start_before?: number | string | null; /** Parts of this flow that it runs after. */ after?: string[]; when_failed?: "cancel" | "hold" | "run" | null; /** One of those that it runs after: on whose node to run. */ near?: string; near_wait?: number | string | null; cwd?: string | null; env?: { [key: string]: string } | null; code?: Code | null; tags?: string[] | null; meta?: { [key: string]: Json } | null; owner?: string | null; key?: string | null; unique?: string | null; unique_while?: "alive" | "waiting" | null; unique_for?: number | string | null; notify?: string[] | null; held?: boolean | null; retries?: number | null; retry_wait?: number | string | null; retry_backoff?: number | null; retry_cap?: number | string | null; retry_on?: string[] | null; give_up_on?: string[] | null; time_limit?: number | string | null; silence_limit?: number | string | null; memory_limit?: number | string | null; time_growth?: number | null; time_most?: number | string | null; memory_growth?: number | null; memory_most?: number | string | null; grace?: number | string | null; fence?: "freeze" | "kill" | null; cloned_from?: string | null; /** Ids of tasks outside the flow. */ after_tasks?: string[]; /** A task for each item. */ map?: Json[] | string; at_once?: number; };
+  tasks: { [key: string]: { queue?: string | null; name?: string | null; command?: string[] | null; parameters?: Json | null; priority?: number | null; delay?: number | string | null; eta?: number | string | null; expire?: number | string | null; start_before?: number | string | null; /** Parts of this flow that it runs after. */ after?: string[]; when_failed?: "cancel" | "hold" | "run" | null; /** One of those that it runs after: on whose node to run. */ near?: string; near_wait?: number | string | null; cwd?: string | null; env?: { [key: string]: string } | null; code?: Code | null; tags?: string[] | null; meta?: { [key: string]: Json } | null; owner?: string | null; key?: string | null; unique?: string | null; unique_while?: "alive" | "waiting" | null; unique_for?: number | string | null; notify?: string[] | null; held?: boolean | null; retries?: number | null; retry_wait?: number | string | null; retry_backoff?: number | null; retry_cap?: number | string | null; retry_on?: string[] | null; give_up_on?: string[] | null; time_limit?: number | string | null; silence_limit?: number | string | null; memory_limit?: number | string | null; time_growth?: number | null; time_most?: number | string | null; memory_growth?: number | null; memory_most?: number | string | null; grace?: number | string | null; fence?: "freeze" | "kill" | null; cloned_from?: string | null; /** Ids of tasks outside the flow. */ after_tasks?: string[]; /** A task for each item. */ map?: Json[] | string; at_once?: number; } };
 }
 
 /** A flow: its parts, and how many tasks are in each state. */

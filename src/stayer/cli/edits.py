@@ -8,7 +8,7 @@ from typing import Any
 import rich_click as click
 
 from stayer.cli.command import Command, Decorated, Given
-from stayer.cli.submit import said_fields, single_parameters, submission_options
+from stayer.cli.submit import said_fields, single_values, submission_options
 from stayer.core.errors import BadInput
 from stayer.core.fields import EDITABLE, SUBMISSION
 from stayer.core.submit.edits import Edits
@@ -69,4 +69,4 @@ def edits_from(
         if name in fields:
             raise BadInput(f"--clear {name.replace('_', '-')}: its option says something else")
         fields[name] = None
-    return Edits(fields=fields, parameters=single_parameters(options["set_parameters"]))
+    return Edits(fields=fields, parameters=single_values("-p", options["set_parameters"]))

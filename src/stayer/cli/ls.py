@@ -41,7 +41,8 @@ DEFAULT_LIMIT = 50
     "-o",
     "--columns",
     metavar="COLUMN,…",
-    help="Show these columns: id, state, args, result, error, tags … and any field of a record.",
+    help="Show these columns: id, state, args, result, error, tags … and any field of a record; "
+    "meta.NAME, parameters.NAME and result.NAME what is inside.",
 )
 @click.option("--no-pager", is_flag=True, help="Don't page a list that is longer than the screen.")
 @click.option("--json", "form", flag_value="json", help="Print an array of records, as JSON.")

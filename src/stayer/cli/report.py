@@ -34,15 +34,26 @@ _AMOUNT = re.compile(r"\s*([0-9.eE+]+)\s*(?:/\s*([0-9.eE+]+)|(%))?\s*")
     metavar="JSON|-|@FILE",
     help="What came out of the task: JSON, - for stdin, or @ and a file; these may be any bytes.",
 )
+@click.option(
+    "--meta",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a field of your own: JSON, or else text; null takes it away. May be repeated.",
+)
 def report(
-    _: Given, amount: str | None, message: str | None, checkpoint: str | None, result: str | None
+    _: Given,
+    amount: str | None,
+    message: str | None,
+    checkpoint: str | None,
+    result: str | None,
+    meta: tuple[str, ...],
 ) -> None:
-    """Say from within a task how far it is, save its state, or set its result.
+    """Say from within a task how far it is, save its state, set its result or meta.
 
     For scripts: `stayer report 40/100 --message encoding`. A worker sets the variables that lead to
     the task; elsewhere there is nothing to report to.
     """
-    if (amount, message, checkpoint, result) == (None, None, None, None):
+    if (amount, message, checkpoint, result, meta) == (None, None, None, None, ()):
         raise click.UsageError("there is nothing to report: say how far it is, for example 40/100")
     done, total = _numbers(amount)
     if checkpoint is not None:
@@ -51,6 +62,8 @@ def report(
         _save_result(result)
     if amount is not None or message is not None:
         _write_line(done, total, message)
+    if meta:
+        _write_meta(meta)
 
 
 def _place(variable: str) -> str:
@@ -91,6 +104,19 @@ def _write_line(done: float | None, total: float | None, message: str | None) ->
     path = _place("STAYER_REPORT")
     try:
         reports.write(path, done, total, message)
+    except OSError as error:
+        _refuse(path, "written", error)
+
+
+def _write_meta(written: tuple[str, ...]) -> None:
+    from stayer.cli.submit import single_values
+    from stayer.core.meta import check_names, merge
+
+    fields = check_names("--meta", single_values("--meta", written))
+    merge(None, fields)  # says what is wrong with it
+    path = _place("STAYER_REPORT")
+    try:
+        reports.write_meta(path, fields)
     except OSError as error:
         _refuse(path, "written", error)
 

@@ -24,7 +24,7 @@ from stayer.service.operator import operator_of
     help="Run the code that it ran before (the default), or resolve anew what it asks for.",
 )
 @acts_on_tasks
-@edit_options(leave_out=("name", "tags"))
+@edit_options(leave_out=("name", "tags", "meta"))
 def retry(
     given: Given,
     selection: Selection,

@@ -84,6 +84,21 @@ _FILTER_OPTIONS = {
         help="With these words somewhere in id, name, command, parameters, tags or error.",
         panel=FILTER,
     ),
+    "meta": click.option(
+        "--meta",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="With this field of your own. May be repeated: with all of them.",
+        panel=FILTER,
+    ),
+    "where": click.option(
+        "--where",
+        multiple=True,
+        metavar="PATH=VALUE",
+        help="With this in its parameters: source=s3://a, layers[0].size=64. May be repeated: with "
+        "all of them.",
+        panel=FILTER,
+    ),
 }
 """By the fields of `Filter` that they set, which is how they are given to a function."""
 _READ_BY_STORE = ("since", "flow")

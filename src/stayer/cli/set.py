@@ -1,4 +1,4 @@
-"""`set`: change the limits, priority or hooks of a task."""
+"""`set`: change the limits, priority, hooks or meta of a task."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import rich_click as click
 from stayer.cli.act_on_tasks import Manner, TaskVerb, act_on_tasks, acts_on_tasks
 from stayer.cli.command import Given, command
 from stayer.cli.selection import Selection
+from stayer.cli.submit import single_values
 from stayer.core import units
 from stayer.core.errors import BadInput
-from stayer.core.model import QUEUED, RUNNING, Task
+from stayer.core.meta import describe
+from stayer.core.model import JSON, QUEUED, RUNNING, Task
 from stayer.service.operator import operator_of
 
 
@@ -38,6 +40,12 @@ from stayer.service.operator import operator_of
     metavar="HOOK|none",
     help="Tell these hooks of its end, instead of those it has. May be repeated.",
 )
+@click.option(
+    "--set-meta",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a field of your own: JSON, or else text; null takes it away. May be repeated.",
+)
 def set(
     given: Given,
     selection: Selection,
@@ -47,11 +55,13 @@ def set(
     silence_limit: str | None,
     memory_limit: str | None,
     notify: tuple[str, ...],
+    set_meta: tuple[str, ...],
 ) -> int:
-    """Change the limits, priority or hooks of tasks that have not ended.
+    """Change the limits, priority, hooks or meta of tasks.
 
     Name tasks, or give a filter: then it changes all unfinished tasks that match, unless --state
     says otherwise. A running task gets new limits at once; they hold for later attempts too.
+    Of a task that has ended only the meta can be set.
     `stayer edit` changes more of a task that waits.
     """
     more = time_limit is not None and time_limit.startswith("+")
@@ -63,17 +73,21 @@ def set(
     extra = _limit("--time-limit", time_limit and time_limit[1:], units.duration) if more else None
     limits = {name: value for name, value in asked.items() if value is not None}
     hooks = None if not notify else [] if notify == ("none",) else notify
-    if not limits and extra is None and priority is None and hooks is None:
+    meta = single_values("--set-meta", set_meta) or None
+    if (limits, extra, priority, hooks, meta) == ({}, None, None, None, None):
         raise BadInput(
-            "say what to set: --priority, --time-limit, --silence-limit, --memory-limit or --notify"
+            "say what to set: --priority, --time-limit, --silence-limit, --memory-limit, --notify "
+            "or --set-meta"
         )
-    describe = partial(_describe, asked_priority=priority, limits=limits, extra=extra, hooks=hooks)
+    describe_change = partial(
+        _describe, asked_priority=priority, limits=limits, extra=extra, hooks=hooks, meta=meta
+    )
     verb = TaskVerb(
         name="set",
         act=lambda store, id: operator_of(store).set(
-            id, priority=priority, limits=limits, more_time=extra, notify=hooks
+            id, priority=priority, limits=limits, more_time=extra, notify=hooks, meta=meta
         ),
-        describe=describe,
+        describe=describe_change,
         states=(*QUEUED, *RUNNING),
     )
     return act_on_tasks(given, verb, selection, manner)
@@ -85,6 +99,7 @@ def _describe(
     limits: Mapping[str, float],
     extra: float | None,
     hooks: Sequence[str] | None,
+    meta: Mapping[str, JSON] | None,
 ) -> str:
     said = [] if asked_priority is None else [f"priority {task.priority}"]
     said += [f"{name} limit {_format_limit(name, value)}" for name, value in limits.items()]
@@ -94,6 +109,8 @@ def _describe(
         said.append(more_time if task.policy.time_limit else f"{more_time}, if its worker set one")
     if hooks is not None:
         said.append(f"tells {' '.join(task.notify) or 'nobody'}")
+    if meta is not None:
+        said.append(f"meta {describe(meta)}")
     return ", ".join(said)
 
 

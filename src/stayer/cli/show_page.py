@@ -16,6 +16,7 @@ from stayer.core.attempt_summary import describe_duration
 from stayer.core.code import lines_of
 from stayer.core.fault_text import fault_line
 from stayer.core.history.gaps import DROPPED
+from stayer.core.meta import describe
 from stayer.core.model import Attempt, Code, Event, Fault, Pinned, Policy, Task, Usage, Value
 from stayer.core.units import ago, format_duration, format_limit, format_size
 
@@ -85,6 +86,7 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "key", task.key
     yield "unique", _unique(task)
     yield "tags", ", ".join(task.tags)
+    yield "meta", describe(task.meta or {}, None)
     yield "tells", " ".join(task.notify)
     yield "clone of", task.cloned_from
     yield "flow", task.flow and f"{task.flow} ({task.part})"

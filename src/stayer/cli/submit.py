@@ -59,7 +59,7 @@ PANELS = {
         "memory_growth", "memory_most",
     ),
     LIMITS: ("time_limit", "silence_limit", "memory_limit", "grace", "fence"),
-    FIND: ("tags", "notify"),
+    FIND: ("tags", "meta", "notify"),
 }  # fmt: skip
 """The groups in which the help shows the options."""
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
@@ -84,7 +84,7 @@ def _option(field: Field, without_default: bool = False) -> Callable[[Any], Any]
     else:
         more["type"] = _TYPES.get(field.kind)
         more["metavar"] = field.row.metavar or _METAVARS[field.kind]
-        more["multiple"] = field.kind in ("words", "variables")
+        more["multiple"] = field.kind in ("words", "variables", "object")
     names = field.row.option or (option_name(field),)
     return click.option(
         *names, field.name, help=help, shell_complete=_COMPLETED.get(field.name), **more
@@ -204,13 +204,15 @@ def said_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
         fields["cwd"] = working_directory(fields["cwd"])
     if "env" in fields:
         fields["env"] = _environment(fields["env"])
+    if "meta" in fields:
+        fields["meta"] = single_values("--meta", fields["meta"])
     if "after" in fields:
         fields["after"] = [_resolve(given, id) for id in fields["after"]]
     if "near" in fields:
         fields["near"] = _resolve(given, fields["near"])
     if "parameters" in fields:
         fields["parameters"] = _parameters(fields["parameters"])
-    if single := single_parameters(options.get("set_parameters", ())):
+    if single := single_values("-p", options.get("set_parameters", ())):
         known = fields.get("parameters", {})
         if not isinstance(known, dict):
             raise BadInput("-p sets single parameters of an object: give --data an object, or none")
@@ -218,15 +220,15 @@ def said_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
     return fields
 
 
-def single_parameters(written: Sequence[str]) -> dict[str, JSON]:
-    """The parameters that `-p NAME=VALUE` sets: what is no JSON is text."""
+def single_values(option: str, written: Sequence[str]) -> dict[str, JSON]:
+    """What an option such as `-p NAME=VALUE` sets: what is no JSON is text."""
     found: dict[str, JSON] = {}
     for each in written:
         name, separator, value = each.partition("=")
         if not name or not separator:
-            raise BadInput(f"-p {each!r}: write NAME=VALUE")
+            raise BadInput(f"{option} {each!r}: write NAME=VALUE")
         if name in found:
-            raise BadInput(f"-p {name} is there twice: give it once")
+            raise BadInput(f"{option} {name} is there twice: give it once")
         found[name] = scalar(value)
     return found
 

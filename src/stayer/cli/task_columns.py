@@ -13,6 +13,8 @@ from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.fault_text import fault_line
 from stayer.core.fields import POLICY, RECORD
+from stayer.core.json_match import look_up, parse_path
+from stayer.core.meta import describe
 from stayer.core.model import FINISHED, JSON, Task, Value
 from stayer.core.units import format_duration
 
@@ -21,6 +23,8 @@ _LONGEST = 100
 _OWN = ("args", "command_line", "error", "duration", "kind")
 COLUMNS = (*RECORD, *POLICY, *(name for name in _OWN if name not in RECORD))
 """What `-o` may name: the fields of a record, and some that follow from them."""
+_LOOKED_INTO = ("meta", "parameters", "result")
+"""What may have a path behind it: `meta.team`, `parameters.layers[0].size`."""
 
 
 def arguments(task: Task) -> str:
@@ -59,9 +63,9 @@ def shorten(text: str) -> str:
 
 def parse_columns(written: str) -> list[str]:
     """Read `id,state,args`; raises BadInput for one that there is not."""
-    names = [name.strip().lower().replace("-", "_") for name in written.split(",") if name.strip()]
+    names = [_column_name(name.strip()) for name in written.split(",") if name.strip()]
     for name in names:
-        if name not in COLUMNS:
+        if name not in COLUMNS and "." not in name:
             from difflib import get_close_matches
 
             near = get_close_matches(name, COLUMNS, 3)
@@ -74,9 +78,25 @@ def parse_columns(written: str) -> list[str]:
     return names
 
 
+def _column_name(written: str) -> str:
+    field, dot, path = written.partition(".")
+    field = field.lower().replace("-", "_")
+    if not dot:
+        return field
+    if field not in _LOOKED_INTO:
+        raise BadInput(
+            f"-o {written}: there is nothing inside {field}: use .NAME with meta, "
+            "parameters or result"
+        )
+    parse_path(path)
+    return f"{field}.{path}"
+
+
 def chosen_table(tasks: Sequence[Task], names: Sequence[str]) -> Table:
     """Make a table of these columns."""
-    columns = [Column(name.upper(), least=None if name in ("id", "state") else 8) for name in names]
+    columns = [
+        Column(_heading(name), least=None if name in ("id", "state") else 8) for name in names
+    ]
     rows = []
     for task in tasks:
         record = codec.record(task)
@@ -84,7 +104,18 @@ def chosen_table(tasks: Sequence[Task], names: Sequence[str]) -> Table:
     return fit_table(columns, rows, console().width)
 
 
+def _heading(name: str) -> str:
+    field, dot, path = name.partition(".")
+    return path if dot else field.upper()
+
+
 def _text(task: Task, record: dict[str, JSON], name: str) -> str:
+    field, dot, path = name.partition(".")
+    if dot:
+        try:
+            return shorten(brief_value(look_up(getattr(task, field), parse_path(path))))
+        except LookupError:
+            return ""
     match name:
         case "args":
             return arguments(task)
@@ -99,6 +130,8 @@ def _text(task: Task, record: dict[str, JSON], name: str) -> str:
             return format_duration(task.finished_at - task.started_at) if ended else ""  # type: ignore[operator]
         case "parameters":
             return shorten(brief_value(task.parameters))
+        case "meta":
+            return shorten(describe(task.meta or {}))
         case "result":
             return shorten(brief_value(task.result))
         case _:

@@ -19,6 +19,7 @@ from stayer.client.processor import Processor
 from stayer.client.queue import Queue
 from stayer.client.submit import Defaults, Life, Options, build
 from stayer.client.values import Duration, Moment, Storable, epoch, seconds
+from stayer.core import codec
 from stayer.core.errors import BadInput, StoreUnusable
 from stayer.core.flows.sweep import plan_sweep
 from stayer.core.insight.failures import LIMIT as FAULTS
@@ -276,8 +277,12 @@ class Client:
         flow: str | None = None,
         fingerprint: str | None = None,
         search: str | None = None,
+        meta: Mapping[str, JSON] | None = None,
+        where: Mapping[str, JSON] | None = None,
     ) -> Iterator[TaskHandle[Value]]:
-        """Find the tasks for which all of this holds, newest first."""
+        """Find the tasks for which all of this holds, newest first. `meta` has fields of your own,
+        `where` parameters, by the path to each: `{"layers[0].size": 64}`.
+        """
         if unknown := [state for state in _words(states) if state not in STATE_WORDS]:
             raise BadInput(f"no state is called {unknown[0]!r}: they are {', '.join(STATE_WORDS)}")
         wanted = Filter(
@@ -297,6 +302,8 @@ class Client:
             flow=flow,
             fingerprint=fingerprint,
             search=search,
+            meta=_conditions(meta),
+            where=_conditions(where),
         )
         check_filter(wanted)
         found = control.find_all(self.store, wanted)
@@ -307,6 +314,10 @@ def _build(
     queue: str, parameters: Storable, *, defaults: Defaults, **options: Unpack[Options]
 ) -> NewTask:
     return build(queue, parameters, defaults, **options)
+
+
+def _conditions(given: Mapping[str, JSON] | None) -> tuple[str, ...]:
+    return tuple(f"{path}={codec.encode(value)}" for path, value in (given or {}).items())
 
 
 def _words(given: W | Sequence[W]) -> tuple[W, ...]:

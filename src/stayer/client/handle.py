@@ -89,6 +89,7 @@ class TaskView:
     priority = _Field[int]()
     owner = _Field[str | None]()
     tags = _Field[tuple[str, ...]]()
+    meta = _Field[dict[str, JSON] | None]()
     error = _Field[Fault | None]()
     progress = _Field[Progress | None]()
     node = _Field[str | None]()
@@ -286,6 +287,13 @@ class TaskHandle(TaskView, Generic[R_co]):
     def release(self) -> Self:
         """Let it be taken again."""
         self._record = operator_of(self._store).release(self.id)
+        return self
+
+    def set_meta(self, /, **fields: JSON) -> Self:
+        """Set fields of your own, whatever state it is in: `set_meta(team="vision")`. Others stay
+        as they are; None takes one away.
+        """
+        self._record = operator_of(self._store).set(self.id, meta=fields)
         return self
 
     def delete(self) -> None:

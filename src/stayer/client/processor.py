@@ -16,6 +16,7 @@ from typing import Any, Self, cast
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.listener import Listener
 from stayer.client.values import Duration, Storable, seconds
+from stayer.core import meta
 from stayer.core.codec import CHECKPOINT_LIMIT
 from stayer.core.errors import BadInput, LeaseLost, NotHeld, Refused, TooLarge
 from stayer.core.lifecycle import (
@@ -23,13 +24,14 @@ from stayer.core.lifecycle import (
     Fail,
     Happening,
     Interrupt,
+    SetMeta,
     Snooze,
     Start,
     Stop,
     decide,
     read_exception,
 )
-from stayer.core.model import RUNNING, Fault, Progress, Report, Task, Value
+from stayer.core.model import JSON, RUNNING, Fault, Progress, Report, Task, Value
 from stayer.core.retries import class_name
 from stayer.core.units import format_size
 from stayer.service import tracing, upstream_results
@@ -170,6 +172,13 @@ class Processor:
         except LeaseLost:
             self._check()
         self._ask_store()  # what is no longer held was not kept
+
+    def set_meta(self, /, **fields: JSON) -> None:
+        """Set fields of your own, to find it by; None takes one away. They are stored when this
+        returns.
+        """
+        self._check()
+        self._settle(SetMeta(meta.check_names("meta", fields), by_task=True))
 
     def restore(self) -> bytes | None:
         """Read the newest checkpoint, of this or an earlier attempt."""

@@ -61,6 +61,7 @@ class HasId(Protocol):
 class _Common(TypedDict, total=False):
     priority: int
     tags: Sequence[str]
+    meta: Mapping[str, JSON] | None
     held: bool
     env: Mapping[str, str] | None
     key: str | None

@@ -95,7 +95,7 @@ def _common(state: State, to: State, ending: Ending | None) -> Effect:
         attempt=_attempt_news(state, to, ending, fields),
         hook_words=meaning(state, to, ending),
         waits=() if moves and state == "waiting" else UNSET,
-        ends=to in FINISHED,
+        ends=moves and to in FINISHED,
         ends_run=state in RUNNING and to not in RUNNING,
         enters_lane=to == "pending",
         wakes_queue=moves and to in ("pending", "scheduled"),

@@ -22,10 +22,11 @@ from stayer.core.model import NewTask, Policy, Task
 
 Kind = Literal[
     "text", "choice", "whole", "number", "flag", "moment", "seconds", "bytes", "words",
-    "variables", "value", "struct", "structs",
+    "variables", "object", "value", "struct", "structs",
 ]  # fmt: skip
 """What a field holds. Every way to store, show, read or document it is chosen by this; `words` are
-texts in a list, `variables` texts by name, a `value` is the user's own.
+texts in a list, `variables` texts by name, an `object` JSON values by name; a `value` is the user's
+own.
 """
 Setter = Literal["submitter", "options", "flow", "store", "worker"]
 """Who sets a field: whoever submits, by the option of that name, or by several options; the plan of
@@ -172,6 +173,13 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             option=("--tag",),
             metavar="TAG",
             most=_SHORT_LIST,
+        ),
+        "meta": Row(
+            "[fields of your own](../how-to/fields-of-your-own.md), to find it by, which the task "
+            "may set too",
+            54,
+            "A field of your own, to find it by: JSON, or else text. May be repeated.",
+            metavar="NAME=VALUE",
         ),
         "owner": Row(
             "whose it is", 10, "Whose task it is. Default: yours.", metavar="OWNER", fixed=True
@@ -431,6 +439,7 @@ _PLAIN: dict[Any, Kind] = {
     Any: "value",
     tuple[str, ...]: "words",
     dict[str, str]: "variables",
+    dict[str, Any]: "object",
 }
 
 

@@ -20,6 +20,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict, replace
 
 from stayer.core import effects, errors, retries
+from stayer.core import meta as own_fields
 from stayer.core.errors import Refused
 from stayer.core.insight.fingerprint import fingerprint
 from stayer.core.model import (
@@ -27,6 +28,7 @@ from stayer.core.model import (
     JSON,
     QUEUED,
     RUNNING,
+    STATES,
     Change,
     Ending,
     Fault,
@@ -167,6 +169,14 @@ class Set(Struct, frozen=True):
     notify: tuple[str, ...] | UnsetType = UNSET
 
 
+class SetMeta(Struct, frozen=True):
+    """Somebody, or the task itself, sets fields of the user's own; null takes one away."""
+
+    fields: Mapping[str, JSON]
+    by_task: bool = False
+    """The task did it, which it may do often: its history does not tell of that."""
+
+
 class Edit(Struct, frozen=True, kw_only=True):
     """Somebody changes what a task is to do before it does it."""
 
@@ -227,6 +237,7 @@ Happening: TypeAlias = (
     | Note
     | Pin
     | Set
+    | SetMeta
     | Edit
     | Retry
     | WaitAgain
@@ -253,6 +264,7 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     **{(state, Note): (state,) for state in RUNNING},
     **{(state, Pin): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Set): (state,) for state in (*QUEUED, *RUNNING)},
+    **{(state, SetMeta): (state,) for state in STATES},
     ("waiting", Edit): ("waiting",),
     **{(state, Edit): ("pending", "scheduled") for state in ("pending", "scheduled")},
     **{(state, Retry): ("pending", "scheduled", "waiting") for state in FINISHED},
@@ -341,6 +353,8 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _change(task, task.state, pin, word="pinned", note=said, order=True)
         case Set():
             return _set(task, happening)
+        case SetMeta():
+            return _set_meta(task, happening)
         case Edit():
             return _edit(task, happening)
         case Retry():
@@ -370,6 +384,7 @@ class _Sets(TypedDict, total=False):
     policy: Policy
     orders: tuple[Order, ...]
     notify: tuple[str, ...]
+    meta: dict[str, JSON] | None
     fingerprint: str
     returned_from: str
     pinned: Pinned | None
@@ -563,6 +578,22 @@ def _set(task: Task, wanted: Set) -> Change:
     if wanted.limits and task.state in RUNNING:
         return _ask(task, "set", wanted.limits, becomes)
     return _change(task, task.state, becomes, word="set", order=True)
+
+
+def _set_meta(task: Task, wanted: SetMeta) -> Change:
+    """Change nothing else: what has ended ended when it did, and nobody has to look for work."""
+    merged = own_fields.merge(task.meta, wanted.fields)
+    change = _change(
+        task,
+        task.state,
+        {"meta": merged},
+        word=None if wanted.by_task else "meta",
+        note=own_fields.describe(wanted.fields),
+        order=True,
+    )
+    times = {} if task.state in FINISHED else change.effect.times
+    effect = replace(change.effect, times=times, wakes_queue=False, wakes_worker=False)
+    return replace(change, effect=effect, unique_is_free=False)
 
 
 def _edit(task: Task, edit: Edit) -> Change:

@@ -33,6 +33,10 @@ WRITTEN = 6_400_000
 """Bytes of one task as JSON, before anybody reads it: parameters and record, with six for each
 character (`\\u0061`). As many are taken from the list of Redis at once.
 """
+META = 4_000
+"""Bytes of the fields of the user's own as JSON: every list of tasks carries them."""
+CONDITION = 1000
+"""A condition on one of them, or on a parameter: a path, `=` and a value."""
 FLOW_TASKS = 20_000
 """Parts of a flow, and tasks: it is accepted in one step."""
 FLOW_TIES = 200_000
@@ -84,6 +88,8 @@ FILTER: dict[str, Most] = {
     "flow": _WORD,
     "fingerprint": _WORD,
     "search": _WORD,
+    "meta": Most(CONDITION, 20),
+    "where": Most(CONDITION, 20),
 }
 """What tasks are looked for by."""
 
@@ -114,6 +120,8 @@ def check_count(what: str, items: Sized, most: int | None) -> None:
 
 def check_filter(filter: Filter) -> None:
     """BadInput if it asks for what no task can have."""
+    from stayer.core.json_match import parse
+
     for name, most in FILTER.items():
         value = getattr(filter, name)
         if not value:
@@ -121,3 +129,5 @@ def check_filter(filter: Filter) -> None:
         check_count(name, () if isinstance(value, str) else value, most.items)
         for text in (value,) if isinstance(value, str) else value:
             check_length(name, text, most.characters)
+            if name in ("meta", "where"):
+                parse(name, text)

@@ -207,6 +207,8 @@ class NewTask(Struct, frozen=True, kw_only=True):
     priority: int = 0
     owner: str | None = None
     tags: tuple[str, ...] = ()
+    meta: dict[str, JSON] | None = None
+    """Fields of the user's own, to find it by: see `core.meta`."""
     eta: EpochSeconds | None = None
     delay: Seconds | None = None
     start_before: EpochSeconds | None = None
@@ -307,6 +309,7 @@ class Task(Struct, frozen=True):
     """What its `code` has become, once and for all attempts."""
     lock: str | None = None
     """The text of the lock whose hash `pinned` has: exact versions, with the hashes of files."""
+    meta: dict[str, JSON] | None = None
 
     @property
     def kind(self) -> str:
@@ -578,10 +581,14 @@ class Filter(Struct, frozen=True, kw_only=True):
     """Words, each of which is somewhere in the task: see `core.search`."""
     has_files: bool = False
     """Files were sent with it."""
+    meta: tuple[str, ...] = ()
+    """Fields of its own that are so, as in `team=vision`: see `core.json_match`."""
+    where: tuple[str, ...] = ()
+    """The same of its parameters."""
 
     def __post_init__(self) -> None:
         """Name each once: stores look once for each that is named."""
-        for name in ("ids", "queues", "states", "tags"):
+        for name in ("ids", "queues", "states", "tags", "meta", "where"):
             named = getattr(self, name)
             if len(named) > 1:
                 force_setattr(self, name, tuple(dict.fromkeys(named)))

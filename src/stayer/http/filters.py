@@ -58,6 +58,17 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
         ]
         | None
     ) = None
+    meta: Annotated[
+        tuple[str, ...],
+        Meta(description="With this field of your own: `team=vision`; repeated: with all."),
+    ] = ()
+    where: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="With this in its parameters: `source=s3://a`, `layers[0].size=64`; "
+            "repeated: with all. Looks into every task that the rest leaves over."
+        ),
+    ] = ()
     cursor: Cursor | None = None
     limit: Limit = PAGE
 
@@ -121,6 +132,8 @@ def to_filter(store: Store, query: TaskFilter) -> Filter:
         flow=query.flow,
         fingerprint=query.fingerprint,
         search=query.q,
+        meta=query.meta,
+        where=query.where,
     )
     check_filter(filter)
     return filter

@@ -187,6 +187,10 @@ class SetBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     memory_limit: int | str | UnsetType | None = UNSET
     more_time: float | str | UnsetType = UNSET
     notify: tuple[str, ...] | None = None
+    meta: Annotated[
+        dict[str, Any],
+        Meta(description="Fields of your own; null takes one away, others stay as they are."),
+    ] = {}
 
 
 def cancel(call: Call) -> Answer:
@@ -273,7 +277,7 @@ def signal(call: Call) -> Answer:
 
 
 def set_task(call: Call) -> Answer:
-    """Set priority, limits and hooks of a task."""
+    """Set priority, limits and hooks of a task, or fields of your own."""
     task = control.set(call.store, call.path["id"], **_setting(call.body))
     return Answer(call.record(task))
 
@@ -290,9 +294,15 @@ def _setting(body: SetBody) -> dict[str, Any]:
         if written is not UNSET:
             limits[name] = 0 if written is None else _read(f"{name}_limit", read, written)
     more = None if body.more_time is UNSET else _read("more_time", units.duration, body.more_time)
-    if body.priority is None and not limits and more is None and body.notify is None:
+    if body == SetBody():
         raise BadInput(f"say what to set: {', '.join(SetBody.__struct_fields__)}")
-    return {"priority": body.priority, "limits": limits, "more_time": more, "notify": body.notify}
+    return {
+        "priority": body.priority,
+        "limits": limits,
+        "more_time": more,
+        "notify": body.notify,
+        "meta": body.meta or None,
+    }
 
 
 def _read(name: str, read: Callable[[Any], float], written: object) -> float:

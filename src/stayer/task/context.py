@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 from msgspec import UNSET
 
 from stayer.core.errors import BadInput
-from stayer.core.model import Task, Value
-from stayer.task import record
+from stayer.core.model import JSON, Task, Value
+from stayer.task import record, reports
 from stayer.task.checkpoints import Checkpoints
 from stayer.task.reports import Number, Reports
 
@@ -60,6 +60,7 @@ class Context:
         self.folder = folder
         """The part of the run directory that this attempt has."""
         self.result_path = result
+        self._report_path = report
         self._reports = Reports(report)
         self._checkpoints = Checkpoints(checkpoint)
         self._steps_done: set[str] = set()
@@ -187,6 +188,24 @@ class Context:
         like: ten lines a second are written at most, and the last one always.
         """
         self._reports.add(done, total, message)
+
+    @property
+    def meta(self) -> dict[str, JSON]:
+        """The fields of your own that it was submitted with, and those that it has set since."""
+        return dict(self.__dict__.get("_meta", self.record.meta) or {})
+
+    def set_meta(self, /, **fields: JSON) -> None:
+        """Set fields of your own, to find it by: `set_meta(team="vision")`. Others stay as they
+        are; None takes one away. Raises BadInput for what JSON can't say, TooLarge over 4 KB.
+        """
+        from stayer.core import meta
+
+        wanted = meta.check_names("meta", fields)
+        self.__dict__["_meta"] = meta.merge(self.meta, wanted)
+        self._send_meta(wanted)
+
+    def _send_meta(self, fields: dict[str, JSON]) -> None:
+        reports.write_meta(self._report_path, fields)
 
     def track(
         self,

@@ -9,6 +9,7 @@ import operator
 import os
 import threading
 import time
+from collections.abc import Mapping
 from typing import SupportsFloat, SupportsIndex, TypeAlias
 
 Number: TypeAlias = SupportsIndex | SupportsFloat
@@ -22,7 +23,16 @@ _FIRST_LINES = 1000
 def write(path: str, done: Number | None, total: Number | None, message: str | None) -> None:
     """Append a line, whole or not at all."""
     report = {"done": number(done), "total": number(total), "message": short(message)}
-    line = json.dumps({name: value for name, value in report.items() if value is not None})
+    _append(path, {name: value for name, value in report.items() if value is not None})
+
+
+def write_meta(path: str, fields: Mapping[str, object]) -> None:
+    """Append a line that sets fields of the user's own."""
+    _append(path, {"meta": dict(fields)})
+
+
+def _append(path: str, content: Mapping[str, object]) -> None:
+    line = json.dumps(content)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         size = os.fstat(descriptor).st_size

@@ -15,8 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from stayer.core import codec
-from stayer.core.lifecycle import Note
-from stayer.core.model import LogPiece, Progress, Report, Task, Usage
+from stayer.core import meta as own_fields
+from stayer.core.errors import BadInput
+from stayer.core.lifecycle import Note, SetMeta
+from stayer.core.model import JSON, LogPiece, Progress, Report, Task, Usage
 from stayer.core.units import format_duration, format_size
 from stayer.service.lease.heartbeat import moment
 from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL
@@ -46,6 +48,8 @@ class _News(NamedTuple):
     checkpoint: object
     usage: Usage | None
     paused: bool
+    meta: dict[str, JSON]
+    """Fields of its own that it has set."""
 
 
 class HeldAttempt:
@@ -80,8 +84,9 @@ class HeldAttempt:
         """The last beat had no room for all that is new."""
         self._first_news: set[str] = set()
         self._refused: str | None = None
-        self.unsent_notes: deque[Note] = deque()
-        """What the store's history of the task should say."""
+        self.unsent_notes: deque[Note | SetMeta] = deque()
+        """What the store's history of the task should say, and fields that it has set."""
+        self._refused_meta: str | None = None
 
     @property
     def key(self) -> tuple[str, int]:
@@ -232,9 +237,9 @@ class HeldAttempt:
     def _gather(self, room: int) -> Report | None:
         signature, checkpoint = self._read_new_checkpoint(room)
         log, log_sent = self._read_log(room - len(checkpoint or b""))
-        progress, report_read = self._read_report()
+        progress, report_read, meta = self._read_report()
         usage, paused = self._usage(), self._is_paused()
-        self._sent_news = _News(log_sent, report_read, signature, usage, paused)
+        self._sent_news = _News(log_sent, report_read, signature, usage, paused, meta)
         new_usage = None if usage == self._usage_sent else usage
         new_pause = None if paused == self._paused_sent else paused
         if not log and all(new is None for new in (progress, checkpoint, new_usage, new_pause)):
@@ -256,6 +261,8 @@ class HeldAttempt:
             self._log_sent, self._report_read = news.log_sent, news.report_read
             self._checkpoint_sent = news.checkpoint
             self._usage_sent, self._paused_sent = news.usage, news.paused
+            if news.meta:
+                self.unsent_notes.append(SetMeta(news.meta, by_task=True))
 
     def has_urgent_news(self) -> bool:
         """Return whether a checkpoint, or what somebody has asked for, must not wait for the next
@@ -321,11 +328,11 @@ class HeldAttempt:
             pieces.append(LogPiece(start + at, found[at : at + LOG_PIECE]))
         return tuple(pieces), start + len(found)
 
-    def _read_report(self) -> tuple[Progress | None, int]:
-        """Return the last complete line that makes sense."""
+    def _read_report(self) -> tuple[Progress | None, int, dict[str, JSON]]:
+        """Return the last complete line that makes sense, and the fields that it has set."""
         end = self._size("report")
         if end <= self._report_read:
-            return None, self._report_read
+            return None, self._report_read, {}
         start = max(self._report_read, end - _REPORT_READ_BYTES)  # only the last lines count
         data = self.run.part.read_part("report", start, end - start)
         whole = data.rfind(b"\n") + 1
@@ -335,7 +342,33 @@ class HeldAttempt:
             if found is not None:
                 found = self._complete(found)
                 break
-        return found, start + whole
+        return found, start + whole, self._read_meta(data[:whole])
+
+    def _read_meta(self, data: bytes) -> dict[str, JSON]:
+        """Return what lines such as `{"meta": {"team": "vision"}}` set, the last word on each."""
+        found: dict[str, JSON] = {}
+        for line in data.splitlines() if b'"meta"' in data else ():
+            try:
+                written = msgspec.json.decode(line, type=dict[str, Any]).get("meta")
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                continue
+            if written is None:
+                continue
+            try:
+                wanted = {**found, **own_fields.check_names("meta", written)}
+                own_fields.merge(self.task.meta, wanted)
+            except BadInput as error:
+                self._refuse_meta(str(error))
+            else:
+                found = wanted
+        return found
+
+    def _refuse_meta(self, why: str) -> None:
+        """Note that fields are not kept, once for each reason."""
+        if why != self._refused_meta:
+            self._refused_meta = why
+            self.unsent_notes.append(Note("meta not kept", why))
+            logger.warning("meta that task %s sets is not kept: %s", self.task.id, why)
 
     def _complete(self, found: Progress) -> Progress:
         """Fill in how far it was: a line with a message only says nothing of that."""
@@ -412,6 +445,8 @@ def parse_report(line: str) -> Progress | None:
         try:
             content = msgspec.json.decode(line, type=dict[str, Any])
         except (msgspec.DecodeError, RecursionError):
+            return None
+        if content.keys() == {"meta"}:  # it says nothing of how far it is
             return None
         done, total = content.get("done"), content.get("total")
         if "progress" in content:

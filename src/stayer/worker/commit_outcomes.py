@@ -10,12 +10,13 @@ from msgspec.structs import replace
 
 from stayer.core import codec
 from stayer.core.attempt_summary import account, describe_task
-from stayer.core.errors import TooLarge
+from stayer.core.errors import BadInput, TooLarge
 from stayer.core.lifecycle import (
     Done,
     Fail,
     Happening,
     Interrupt,
+    Note,
     Start,
     WorkerLost,
     decide,
@@ -85,12 +86,23 @@ def refresh(store: Store, held: HeldAttempt) -> bool:
 
 
 def commit_notes(store: Store, held: HeldAttempt) -> None:
-    """Bring what is worth remembering into the task's history, once."""
+    """Bring what is worth remembering into the task's history, once, and fields that it has set
+    into its record.
+    """
     while held.unsent_notes:
-        changes = [decide(held.task, held.unsent_notes[0])]
-        if store.commit(changes)[0] is None and refresh(store, held):
-            store.commit([decide(held.task, held.unsent_notes[0])])
+        while (task := _commit_note(store, held)) is None and refresh(store, held):
+            pass  # somebody was faster
+        if task is not None:
+            held.task = task
         held.unsent_notes.popleft()
+
+
+def _commit_note(store: Store, held: HeldAttempt) -> Task | None:
+    try:
+        change = decide(held.task, held.unsent_notes[0])
+    except BadInput as error:  # with what somebody else has set there is too much of it
+        change = decide(held.task, Note("meta not kept", str(error)))
+    return store.commit([change])[0]
 
 
 def _steps(store: Store, held: HeldAttempt, happening: Happening) -> list[Change]:

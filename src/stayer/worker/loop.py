@@ -355,14 +355,15 @@ class WorkerLoop(BeatingWorker):
         mine = [held for held in ended if held.task.worker == self._state.worker_id]
         for held in mine:
             held.note_freeze()
-            if held.unsent_notes and held.task.state in RUNNING and held.known:
-                commit_notes(self._store, held)
         if self._heart is not None and any(held.has_news() for held in mine):
             before, left = 0, 1
             while left and left != before:  # one that can't be read must not keep us here
                 before = sum(held.count_unsent_bytes() for held in mine)
                 self._heart.beat_now()
                 left = sum(held.count_unsent_bytes() for held in mine)
+        for held in mine:
+            if held.unsent_notes and held.task.state in RUNNING and held.known:
+                commit_notes(self._store, held)
         for held in settle_outcomes(self._store, ended):
             exit, error = held.run.exit or {}, held.run.error()
             own, loads = held.is_own, held.loads_code
@@ -491,3 +492,5 @@ class WorkerLoop(BeatingWorker):
     def _on_beat(self, good_until: float, answer: Beat) -> None:
         self._leases.renew(good_until, answer.proven, self._holdings.queues())
         self._holdings.mark_delivered(answer.undelivered)
+        if any(held.unsent_notes for held in self._holdings):
+            self._bell.ring()

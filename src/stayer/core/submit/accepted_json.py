@@ -26,10 +26,10 @@ _rare: Callable[[Task], tuple[Any, ...]] = attrgetter(
     *(
         field.name
         for field in SUBMISSION.values()
-        if field.home is Task and field.kind in ("moment", "variables")
+        if field.home is Task and field.kind in ("moment", "variables", "object")
     )
 )
-"""A moment is hardly ever that of another task, and variables can't be compared."""
+"""A moment is hardly ever that of another task, and variables and objects can't be compared."""
 _NOTHING = (None,) * len(_rare(Task("", "")))
 _HOLE = msgspec.Raw(b"\0")
 """Where something is to be filled in: JSON itself writes this byte otherwise."""

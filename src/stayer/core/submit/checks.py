@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, get_args
 
 import msgspec
 
-from stayer.core import code, codec, ids, limits, units
+from stayer.core import code, codec, ids, limits, meta, units
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.fields import MOST, SUBMISSION, Kind
 from stayer.core.limits import PROGRAM, WORD, quote
@@ -272,6 +272,7 @@ _OWN: dict[str, Check] = {
     "after": _upstreams,
     "notify": _hooks,
     "code": code.check,
+    "meta": meta.check,
 }
 """Checks that are for one field alone."""
 _LIFE = frozenset(name for name, field in SUBMISSION.items() if field.home is Policy)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from stayer.core import codec, units
+from stayer.core import codec, meta, units
 from stayer.core.errors import BadInput
 from stayer.core.fields import EDITABLE, SUBMISSION, Field
 from stayer.core.flows.model import SWEEP_PART
@@ -106,7 +106,7 @@ def edited(task: Task, edits: Edits, now: float) -> Edit | None:
     new = _made({**_submission(task), "id": task.id, **_times(task), **asked}, task, edits)
     sets: dict[str, Any] = {
         name: value
-        for name in ("name", "command", "cwd", "env", "code", "priority", "tags", "notify")
+        for name in ("name", "command", "cwd", "env", "code", "priority", "tags", "meta", "notify")
         if (value := getattr(new, name)) != getattr(task, name)
     }
     for name in ("eta", "start_before"):
@@ -190,6 +190,8 @@ def _made(asked: dict[str, Any], task: Task, edits: Edits) -> NewTask:
         asked["cwd"] = edits.fields.get("cwd")
     if asked.get("unique") is None:
         asked |= {name: edits.fields.get(name) for name in ("unique_while", "unique_for")}
+    if "meta" in edits.fields:
+        asked["meta"] = meta.merge(task.meta, edits.fields["meta"])
     if edits.parameters:
         asked["parameters"] = _with_parameters(asked.get("parameters"), edits.parameters, task.id)
     # 0 is what `stayer set --time-limit none` leaves: it may stay, though nobody submits it.
@@ -265,7 +267,7 @@ def _text(field: Field, value: Any) -> str:
             text = units.format_limit(value) if value else "none"
         case "words":
             text = " ".join(value)
-        case "value":
+        case "value" | "object":
             text = "bytes" if isinstance(value, bytes) else codec.encode(value)
         case "struct":
             text = codec.encode(msgspec.to_builtins(value))

@@ -16,6 +16,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from stayer.core import ids, queue_settings, units
+from stayer.core import meta as own_fields
 from stayer.core.errors import (
     BadInput,
     DeletedId,
@@ -34,6 +35,7 @@ from stayer.core.lifecycle import (
     Release,
     Retry,
     Set,
+    SetMeta,
     WorkerLost,
     decide,
     is_early,
@@ -338,23 +340,39 @@ def set(
     limits: Mapping[str, float] | None = None,
     more_time: float | None = None,
     notify: Sequence[str] | None = None,
+    meta: Mapping[str, JSON] | None = None,
 ) -> Task:
     """Change the priority, limits (named as in `LIMITS`; 0 is none), or who hears of it, of a
     task that has not ended; a running one hears of limits. `more_time` is added to its time limit.
+    `meta` are fields of the user's own, of a task in whatever state: those that are not named stay
+    as they are, and None takes one away.
     """
     wanted = dict(limits or {})
     unknown = [name for name in wanted if name not in LIMITS]
     if unknown:
         raise BadInput(f"no limit is called {unknown[0]!r}: there are {', '.join(LIMITS)}")
+    own = None if meta is None else SetMeta(own_fields.check_names("meta", meta))
     if not wanted and priority is None and more_time is None and notify is None:
-        raise BadInput(
-            f"say what to set: the priority, who is told, or a limit of {', '.join(LIMITS)}"
-        )
+        if own is None:
+            raise BadInput(
+                "say what to set: the priority, who is told, meta, or a limit of "
+                f"{', '.join(LIMITS)}"
+            )
+        return _set_meta(store, id, own)
     hooks = None if notify is None else notices.parse_all(notify)
     if priority is not None:
         checks.check_priority(priority)
     asks = partial(_setting, priority=priority, limits=wanted, more_time=more_time, notify=hooks)
-    return _apply(store, id, lambda task: _unless_in_thread(store, task, asks(task)))
+    task = _apply(store, id, lambda task: _unless_in_thread(store, task, asks(task)))
+    return task if own is None else _set_meta(store, id, own)
+
+
+def _set_meta(store: WorkerStore, id: str, wanted: SetMeta) -> Task:
+    return _apply(
+        store,
+        id,
+        lambda task: None if own_fields.merge(task.meta, wanted.fields) == task.meta else wanted,
+    )
 
 
 def _setting(

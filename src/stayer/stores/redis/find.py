@@ -1,4 +1,8 @@
-"""`Store.find`: the filter as the script gets it, and pages put together from its answers."""
+"""`Store.find`: the filter as the script gets it, and pages put together from its answers.
+
+The scripts know nothing of conditions on JSON: what they find is looked at here. Each of them looks
+at a number of tasks that is bounded (`portions.LOOKED_AT`), so that others have their turns.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core.errors import BadInput
+from stayer.core.json_match import matches
 from stayer.core.model import Filter, Page, Task
 from stayer.core.search import words
 from stayer.stores.redis import portions
@@ -20,6 +25,8 @@ from stayer.stores.redis.record import Raw, created_and_seq, pack, tasks
 
 _CURSOR = re.compile(r"\d{28}")
 _END_OF_TIME = 10**16 - 1
+_LOOKED_INTO = 500
+"""How many tasks are fetched at a time to be looked into."""
 
 
 Place = str
@@ -81,8 +88,9 @@ def find_newest(parts: Iterable[Part], limit: int) -> tuple[list[Match], Part | 
     """Find tasks that match, newest first: always in the part that has been looked at least far,
     until all are behind what was found. A script at a time, so that others have their turns.
 
-    A search for words ends after some scripts, but for one of each part: then it also says how far
-    it has come, which is where the part that it would have gone on with stands.
+    A search for words, or for what is in JSON, ends after some scripts, but for one of each part:
+    then it also says how far it has come, which is where the part that it would have gone on with
+    stands.
     """
     numbers = count()
     waiting = [(_order(part), next(numbers), part) for part in parts]
@@ -95,7 +103,7 @@ def find_newest(parts: Iterable[Part], limit: int) -> tuple[list[Match], Part | 
         floor = found[-1].place if len(found) == limit else ""
         if floor and part.position and part.position <= floor:
             break
-        may_end = part.filter.search and part.position and number not in unasked
+        may_end = _is_searched(part.filter) and part.position and number not in unasked
         if may_end and next(scripts) > portions.SEARCHES_A_PAGE:
             until = (part.position, part.name)
             return [match for match in found if (match.place, match.name) >= until], part
@@ -107,6 +115,11 @@ def find_newest(parts: Iterable[Part], limit: int) -> tuple[list[Match], Part | 
     return found, None
 
 
+def _is_searched(filter: Filter) -> bool:
+    """Return whether much may have to be looked at for little that is found."""
+    return bool(filter.search or filter.meta or filter.where)
+
+
 def _order(part: Part) -> int:
     """What has not been begun comes first, then what goes on at the newest place."""
     return -int(part.position) if part.position else -(10**28)
@@ -116,6 +129,9 @@ def _ask(part: Part, floor: Place, limit: int) -> tuple[list[Match], list[Part]]
     """What one script finds of a part, not below a place; and what is left of the part."""
     wanted = pack(_pack_filter(part.filter))
     budget = portions.SEARCHED if part.filter.search else portions.LOOKED_AT
+    looks_into = part.filter.meta or part.filter.where
+    if looks_into:  # how many of them will do, nobody knows
+        limit = max(limit, _LOOKED_INTO)
     answer = part.server.run(
         "find", wanted, part.position, floor, limit, budget, portions.QUEUES_AT_ONCE
     )
@@ -128,6 +144,8 @@ def _ask(part: Part, floor: Place, limit: int) -> tuple[list[Match], list[Part]]
     ]
     if len(found) == limit:
         position = found[-1].place
+    if looks_into:
+        found = [match for match in found if matches(part.filter, match.task)]
     return found, [replace(part, position=position)] if position else []
 
 

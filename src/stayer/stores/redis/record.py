@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -132,7 +133,7 @@ _WRITE: dict[Kind, str] = {
     **dict.fromkeys(
         ("moment", "seconds", "number"), "False if new.{name} == _{name} else float(new.{name})"
     ),
-    **dict.fromkeys(("variables", "struct", "structs"), "_text(new.{name})"),
+    **dict.fromkeys(("variables", "object", "struct", "structs"), "_text(new.{name})"),
 }
 """What a NewTask says as it is packed: false stands for the default."""
 _WRITE_OWN = {
@@ -304,7 +305,11 @@ def task(value: bytes) -> Task:
         of_kind, id=id, parameters=None if parameters is False else codec.unpack(parameters),
         result=None if result is False else codec.unpack(result), created=created, updated=updated,
     )  # fmt: skip
-    return task if of_kind.env is None else replace(task, env=dict(of_kind.env))
+    if of_kind.env is None is of_kind.meta:
+        return task
+    # Others are made of the same kind: what can be changed is copied.
+    env = None if of_kind.env is None else dict(of_kind.env)
+    return replace(task, env=env, meta=deepcopy(of_kind.meta))
 
 
 def own_forms(value: bytes) -> tuple[Raw, Raw]:
@@ -367,7 +372,8 @@ _READ: dict[Kind, str] = {
         ("moment", "seconds", "number"), "_{name} if {name} is False else float({name})"
     ),
     **dict.fromkeys(
-        ("variables", "struct"), "_{name} if {name} is False else _{name}_decoder.decode({name})"
+        ("variables", "object", "struct"),
+        "_{name} if {name} is False else _{name}_decoder.decode({name})",
     ),
 }
 """Fields of a kind as they are read: false stands for the default."""
@@ -394,7 +400,7 @@ def _reader_source() -> str:
     )
 
 
-_DECODED = [field for field in _KIND if field.kind in ("variables", "struct")]
+_DECODED = [field for field in _KIND if field.kind in ("variables", "object", "struct")]
 _with_all_fields: Callable[[list[Raw]], Task] = generated.function(
     "with_all_fields",
     _reader_source(),

@@ -77,6 +77,7 @@ class RemoteOperator:
         limits: Mapping[str, float] | None = None,
         more_time: float | None = None,
         notify: Sequence[str] | None = None,
+        meta: Mapping[str, JSON] | None = None,
     ) -> Task:
         wanted: dict[str, JSON] = {f"{name}_limit": value for name, value in (limits or {}).items()}
         if more_time is not None:
@@ -85,6 +86,8 @@ class RemoteOperator:
             wanted["priority"] = priority
         if notify is not None:
             wanted["notify"] = list(notify)
+        if meta is not None:
+            wanted["meta"] = dict(meta)
         return records.task(self._ask("PATCH", path_of("tasks", id), body=wanted))
 
     def explain(self, id: str) -> Explanation:

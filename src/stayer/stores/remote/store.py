@@ -241,6 +241,7 @@ class HttpStore(Store):
             "tag": filter.tags, "worker": filter.worker, "held": filter.held,
             "since": _moment(filter.since), "until": _moment(filter.until), "flow": filter.flow,
             "fingerprint": filter.fingerprint, "q": filter.search,
+            "meta": filter.meta, "where": filter.where,
         }  # fmt: skip
         tasks: list[Task] = []
         while True:

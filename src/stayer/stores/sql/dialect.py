@@ -9,6 +9,7 @@ expands once, when the statements are loaded:
 | `{from texts ?1 name}` | such a list as a table of that name with a column `value` |
 | `{contains column value}` | the JSON array in a column has this value |
 | `{has column ?}` | a text, or `column.member` of a JSON object, has this in it, large or small |
+| `{json column path text number}` | the JSON in a column may have this at that path |
 | `{first column}` | the first value of the JSON array in a column |
 | `{yes}`, `{no}` | booleans |
 | `{same}` | is equal, and null is equal to null |
@@ -31,9 +32,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
+
+import msgspec
 
 from stayer.stores.sql.notices import COLUMNS as NOTICE_COLUMNS
 from stayer.stores.sql.rows import (
@@ -62,6 +65,7 @@ _COLUMNS = {
     "fields": FIELD_COLUMNS,
     "field_values": FIELD_VALUES,
 }
+_encode = msgspec.json.Encoder().encode
 _Macro: TypeAlias = Callable[[str], str]
 
 
@@ -127,6 +131,18 @@ class Dialect(ABC):
     def member(self, column: str, name: str) -> str:
         """The text of this name in the JSON object in a column."""
 
+    @abstractmethod
+    def json(self, column: str, path: str, text: str, number: str) -> str:
+        """`{json column path text number}`: may hold for more, since those that are found are
+        looked at again, but never for less. `parameters` may be compressed, or no JSON at all.
+        """
+
+    def json_path(self, path: Sequence[str | int]) -> Cell:
+        """A path into a JSON value as a parameter of that."""
+        return "$" + "".join(
+            f"[{step}]" if isinstance(step, int) else f".{_encode(step).decode()}" for step in path
+        )
+
     def whole(self, number: str) -> str:
         """`{whole number}`."""
         return f"floor({number})"
@@ -168,6 +184,7 @@ class Dialect(ABC):
             "contains": lambda rest: self.contains(*rest.split()),
             "first": self.first,
             "has": self._has,
+            "json": lambda rest: self.json(*rest.split()),
             "yes": word(self.yes),
             "no": word(self.no),
             "same": word(self.same),

@@ -2,7 +2,9 @@
 
 Without queue, state or time the newest tasks are the end of the table. With any of them, the
 answer is merged from the index of each (queue, state) that has tasks at all. What is left of the
-filter (name, owner, tags …) has no index: it is checked task by task.
+filter (name, owner, tags …) has no index: it is checked task by task, by the database. Conditions
+on JSON are so too, but for values that it can't look into, since they are compressed; so tasks that
+it finds by them are looked at here once more (`core.json_match` has the last word).
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ from __future__ import annotations
 import heapq
 from itertools import islice
 
+from stayer.core import json_match
 from stayer.core.errors import BadInput
-from stayer.core.model import RUNNING, STATES, Filter, Page
+from stayer.core.json_match import matches
+from stayer.core.model import RUNNING, STATES, Filter, Page, Task
 from stayer.core.search import words
 from stayer.stores.sql.rows import by_seq
 from stayer.stores.sql.transaction import Cell, Composed, Row, Transaction
@@ -33,6 +37,24 @@ class _Conditions:
 
 def find(tx: Transaction, filter: Filter, cursor: str | None, limit: int) -> Page:
     """One page, and where the next one begins."""
+    if not (filter.meta or filter.where):
+        found = _find(tx, filter, cursor, limit + 1)
+        tasks = by_seq(tx, [seq for _, seq in found[:limit]])
+        return Page(tuple(tasks), _cursor(found[limit - 1]) if len(found) > limit else None)
+    kept: list[tuple[Row, Task]] = []
+    while True:
+        found = _find(tx, filter, cursor, limit + 1)
+        tasks = by_seq(tx, [seq for _, seq in found])
+        both = zip(found, tasks, strict=True)
+        kept += [(row, task) for row, task in both if matches(filter, task)]
+        if len(found) <= limit or len(kept) > limit:
+            following = _cursor(kept[limit - 1][0]) if len(kept) > limit else None
+            return Page(tuple(task for _, task in kept[:limit]), following)
+        cursor = _cursor(found[-1])
+
+
+def _find(tx: Transaction, filter: Filter, cursor: str | None, limit: int) -> list[Row]:
+    """The first tasks behind the cursor, as when they were created and their numbers."""
     merged = bool(filter.queues or filter.states or filter.since or filter.until)
     direct = (
         filter.ids
@@ -44,13 +66,8 @@ def find(tx: Transaction, filter: Filter, cursor: str | None, limit: int) -> Pag
         or not merged
     )
     conditions = _conditions(tx, filter)
-    if direct:
-        found = _newest(tx, filter, conditions, cursor, limit + 1)
-    else:
-        found = _merged(tx, filter, conditions, cursor, limit + 1)
-    tasks = by_seq(tx, [seq for _, seq in found[:limit]])
-    following = f"{found[limit - 1][0]!r}~{found[limit - 1][1]}" if len(found) > limit else None
-    return Page(tuple(tasks), following)
+    choose = _newest if direct else _merged
+    return choose(tx, filter, conditions, cursor, limit)
 
 
 def _conditions(tx: Transaction, filter: Filter) -> _Conditions:
@@ -82,6 +99,11 @@ def _conditions(tx: Transaction, filter: Filter) -> _Conditions:
     for word in words(filter.search or ""):
         plain, in_json = word.plain, word.in_json
         conditions.add("search", plain, plain, in_json, in_json, in_json, plain, plain)
+    for name in ("meta", "where"):
+        for written in getattr(filter, name):
+            condition = json_match.parse(name, written)
+            path = tx.dialect.json_path(condition.path)
+            conditions.add(name, path, condition.text, condition.number)
     if filter.since is not None:
         conditions.add("since", filter.since)
     if filter.until is not None:
@@ -117,6 +139,11 @@ def _merged(
                 )
                 heads.append(tx.all(statement, name, state, *conditions.parameters, limit))
     return list(islice(heapq.merge(*heads, reverse=True), limit))
+
+
+def _cursor(row: Row) -> str:
+    created, seq = row
+    return f"{created!r}~{seq}"
 
 
 def _parse(cursor: str) -> tuple[float, int]:

@@ -67,7 +67,7 @@ _CELL: dict[Kind, str] = {
     "seconds": "real", "value": "any",
 }  # fmt: skip
 """What cells of a kind hold, if not text; lists, variables and structs are JSON."""
-_AS_JSON_TEXT: tuple[Kind, ...] = ("words", "variables", "struct", "structs")
+_AS_JSON_TEXT: tuple[Kind, ...] = ("words", "variables", "object", "struct", "structs")
 
 
 def cell_kind(field: Field) -> str:
@@ -473,7 +473,7 @@ def cells(change_field: str, value: Any) -> Cell:
             return codec.pack(value, "parameters", codec.PARAMETERS_LIMIT)
         case (
             "error" | "orders" | "policy" | "notify" | "command" | "env" | "tags" | "code"
-            | "pinned"
+            | "pinned" | "meta"
         ):  # fmt: skip
             return json_cell(value)
         case _:

@@ -892,6 +892,13 @@ code LIKE '%"files"%';
 ({has id ?} OR {has name ?} OR {has command ?} OR {has tags ?} OR {has parameters ?}
     OR {has error.type ?} OR {has error.message ?});
 
+-- name: find.meta
+-- The path, the text and the number (or null) of a condition: see core/json_match.py.
+{json meta ? ? ?};
+
+-- name: find.where
+{json parameters ? ? ?};
+
 -- name: find.since
 created >= ?;
 

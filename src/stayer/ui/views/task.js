@@ -109,8 +109,9 @@ function head(view, task) {
   text(view.name, nameOf(task, 300));
   attribute(view.name, "title", nameOf(task, 2000));
   setBadge(view.state, standing(task));
-  if (view.line.dataset.for !== `${task.id} ${task.tags}`) {
-    view.line.dataset.for = `${task.id} ${task.tags}`;
+  const meta = Object.entries(task.meta ?? {}).map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+  if (view.line.dataset.for !== `${task.id} ${task.tags} ${meta}`) {
+    view.line.dataset.for = `${task.id} ${task.tags} ${meta}`;
     const button = h("button.icon-button.small", { type: "button", "aria-label": "Copy the id", onclick: async () => {
       await copy(task.id);
       toast("The id is in the clipboard.");
@@ -119,7 +120,8 @@ function head(view, task) {
       task.owner ? [h("span.quiet", null, "by"), h("span", null, clean(task.owner, 40))] : null,
       task.key ? [h("span.quiet", null, "key"), h("span", null, clean(task.key, 40))] : null,
       task.unique ? [h("span.quiet", null, "unique"), h("span", null, clean(task.unique, 40))] : null,
-      task.tags.slice(0, 12).map((/** @type {string} */ tag) => h("a.tag", { href: href("tasks", "", { tag }) }, clean(tag, 40))));
+      task.tags.slice(0, 12).map((/** @type {string} */ tag) => h("a.tag", { href: href("tasks", "", { tag }) }, clean(tag, 40))),
+      meta.slice(0, 12).map((each) => h("a.tag", { href: href("tasks", "", { meta: each }) }, clean(each, 60))));
   }
 }
 

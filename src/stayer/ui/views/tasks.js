@@ -19,7 +19,7 @@ export const title = "Tasks";
 const STATES = ["pending", "scheduled", "waiting", "reserved", "started", "complete", "failed", "cancelled"];
 const SEARCH = ["q", "Search id, name, command, parameters, tags, error"];
 const FIELDS = [
-  ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["flow", "Flow"], ["fingerprint", "Fingerprint"], ["since", "Since (2h, 7d)"],
+  ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["meta", "Meta (name=value)"], ["where", "Parameter (name=value)"], ["flow", "Flow"], ["fingerprint", "Fingerprint"], ["since", "Since (2h, 7d)"],
 ];
 /** What the counts of the queues know of. */
 const COUNTED = ["queue", "state"];

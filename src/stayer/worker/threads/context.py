@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 from stayer.core import codec
-from stayer.core.lifecycle import Fail, Happening, Interrupt, Stop
-from stayer.core.model import Fault, LogPiece, Progress, Report, Task, Value
+from stayer.core.lifecycle import Fail, Happening, Interrupt, SetMeta, Stop
+from stayer.core.model import JSON, Fault, LogPiece, Progress, Report, Task, Value
 from stayer.service import upstream_results
+from stayer.service.control import tasks as control
 from stayer.store import LOG_TAIL, Store
 from stayer.task.checkpoints import Checkpoints
 from stayer.task.context import Context, in_this_thread
@@ -112,6 +113,10 @@ class ThreadContext(Context):
             self._last = Progress(amount, whole, short(message), remaining=remaining)
             self._progress = self._last
             self.has_news = True
+
+    def _send_meta(self, fields: dict[str, JSON]) -> None:
+        """Let the store know at once; raises NotHeld if the task is no longer ours."""
+        control.settle(self._store, self.record, SetMeta(fields, by_task=True))
 
     def set_result(self, value: object) -> None:
         """Set the result of the task; what its function returns comes last, unless that is None."""

@@ -132,7 +132,7 @@ def _effect(effect: Effect) -> tuple[Raw, ...]:
 def _pack_field(field: str, value: Raw) -> Raw:
     """Return a value as the record has it; what is not there is false."""
     match field:
-        case "error" | "policy" | "env" | "code" | "pinned":
+        case "error" | "policy" | "env" | "code" | "pinned" | "meta":
             return text(value)
         case "orders":
             return [pack_order(order) for order in value] or False

@@ -100,7 +100,7 @@ def _packed_field(field: Field, value: Any) -> Raw:
             return list(value) or False
         case "moment" | "seconds" | "number":
             return float(value)
-        case "variables" | "struct" | "structs":
+        case "variables" | "object" | "struct" | "structs":
             return record.text(value)
         case _:
             return value

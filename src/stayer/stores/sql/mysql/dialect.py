@@ -93,6 +93,18 @@ class MySqlDialect(Dialect):
     def member(self, column: str, name: str) -> str:
         return f"json_unquote(json_extract({column}, '$.{name}'))"
 
+    def json(self, column: str, path: str, text: str, number: str) -> str:
+        # As bytes: what JSON functions answer has a collation of its own, which does not go with
+        # ours. What is compressed begins with FE.
+        value = f"CONVERT({column} USING utf8mb4)"
+        found = f"json_unquote(json_extract({value}, p.path))"
+        return (
+            f"EXISTS (SELECT 1 FROM (SELECT {path} AS path, {text} AS text, {number} AS number) "
+            f"AS p WHERE CASE WHEN left(CAST({column} AS BINARY), 1) = X'FE' THEN 1 "
+            f"WHEN json_valid({value}) THEN CAST({found} AS BINARY) = CAST(p.text AS BINARY) "
+            f"OR {found} + 0 = p.number ELSE 0 END)"
+        )
+
     def whole(self, number: str) -> str:
         return f"CAST(floor({number}) AS SIGNED)"
 

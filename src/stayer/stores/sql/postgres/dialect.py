@@ -6,7 +6,7 @@ that knows no `search_path`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -49,6 +49,13 @@ class PostgresDialect(Dialect):
 
     def member(self, column: str, name: str) -> str:
         return f"({column}::json ->> '{name}')"
+
+    def json(self, column: str, path: str, text: str, number: str) -> str:
+        types = f"{path}::text[], {text}::text, {number}::double precision"
+        return f"stayer_json_is({column}, {types})"
+
+    def json_path(self, path: Sequence[str | int]) -> Cell:
+        return [str(step) for step in path]
 
     def whole(self, number: str) -> str:
         return f"floor({number})::bigint"

@@ -507,6 +507,28 @@ EXCEPTION WHEN data_exception THEN
 END
 $$;
 
+-- Whether a JSON value has a text or a number at a path; or that can't be known, since it is compressed or no JSON:
+-- then whoever asks looks herself.
+CREATE OR REPLACE FUNCTION stayer_json_is(document text, path text[], wanted text, number double precision)
+RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    found jsonb;
+BEGIN
+    IF document IS NULL OR document LIKE 'base64:%' THEN
+        RETURN document IS NOT NULL;
+    END IF;
+    found := document::jsonb #> path;
+    RETURN coalesce(
+        found #>> '{}' = wanted
+        OR found::text = wanted
+        OR CASE WHEN jsonb_typeof(found) = 'number' THEN found::text::double precision = number END,
+        false
+    );
+EXCEPTION WHEN data_exception THEN
+    RETURN true;
+END
+$$;
+
 -- The time in triggers: that of the transaction, if Stayer has said it, else the server's.
 CREATE OR REPLACE FUNCTION stayer_now() RETURNS double precision
 LANGUAGE sql STABLE AS $$

@@ -53,6 +53,18 @@ class SqliteDialect(Dialect):
     def member(self, column: str, name: str) -> str:
         return f"json_extract({column}, '$.{name}')"
 
+    def json(self, column: str, path: str, text: str, number: str) -> str:
+        # What is true, false or null is of a type that is called so.
+        found = (
+            f"json_extract({column}, p.path) IN (p.text, p.number) "
+            f"OR json_type({column}, p.path) = p.text"
+        )
+        return (
+            f"EXISTS (SELECT 1 FROM (SELECT {path} AS path, {text} AS text, {number} AS number) "
+            f"AS p WHERE CASE WHEN typeof({column}) = 'blob' THEN 1 "
+            f"WHEN json_valid({column}) THEN {found} ELSE 0 END)"
+        )
+
     def whole(self, number: str) -> str:
         return f"CAST({number} AS INTEGER)"
 
