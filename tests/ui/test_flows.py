@@ -50,6 +50,11 @@ def test_a_flow_is_drawn_and_goes_on_from_where_it_failed(tabs: Tabs, system: Sy
     encode = page.locator(".flow-part", has_text="encode")
     expect(encode).to_contain_text("2 / 3 · 1 failed")
     expect(encode).to_have_attribute("data-state", "failed")
+    row = (
+        page.get_by_role("region", name="Tasks of the flow").locator("tr", has_text="encode").first
+    )
+    expect(row).to_contain_text("2 complete, 1 failed")
+    expect(page.get_by_role("region", name="Runs of encode").locator("tbody tr")).to_have_count(3)
     expect(page.locator(".flow-edge")).to_have_count(6)  # one of five in two pieces
     lefts = {part: page.locator(".flow-part", has_text=part).bounding_box() for part in (
         "fetch", "encode", "check", "publish",
@@ -81,3 +86,33 @@ def test_what_is_no_flow_says_so(tabs: Tabs) -> None:
     page = tabs.open("flow/nobody")
     expect(page.get_by_text("There is no such flow")).to_be_visible()
     tabs.watch.forgive(404)
+
+
+def test_a_sweep_is_submitted_and_compared_in_a_table(tabs: Tabs, system: System) -> None:
+    page = tabs.open("flows")
+    page.get_by_role("button", name="Submit a task").click()
+    form = page.get_by_role("dialog")
+    script = system.folder / "run.sh"
+    script.write_text('test $1 != 3 && echo "{\\"loss\\": $1$2}" > $STAYER_RESULT')
+    form.get_by_label("Command").fill(f"sh {script} {{n}} {{seed}}")
+    form.get_by_text("Sweep:").click()
+    form.get_by_label("Values").fill("n=1..3\nseed=7,5")
+    confirm(page, "Submit")
+    runs = page.locator(".runs tbody tr")
+    expect(runs).to_have_count(6)
+    expect(page.locator(".flow-head .badge")).to_have_text("failed")
+    expect(runs.locator(".badge", has_text="failed")).to_have_count(2)
+    expect(page.locator(".flow-part")).to_have_count(0)
+
+    page.get_by_role("button", name="loss").click()
+    place = page.locator(".runs tbody td:first-child")
+    expect(place).to_have_text(["1", "0", "3", "2", "4", "5"])
+    page.get_by_role("button", name="loss").click()
+    expect(place).to_have_text(["2", "3", "0", "1", "4", "5"])
+    expect(page.get_by_role("columnheader", name="loss")).to_have_attribute(
+        "aria-sort", "descending"
+    )
+    picture(page, "sweep")
+    assert too_wide(page) == 0
+    place.first.get_by_role("link").click()
+    expect(page.locator("h1 + .badge")).to_have_text("complete")

@@ -32,6 +32,8 @@ def test_a_schedule_is_run_paused_and_resumed(tabs: Tabs, system: System) -> Non
     by_hand = Filter(prefix="yearly <b>@run")
     until(lambda: store.find(by_hand, None, 1).tasks, "for the task that was asked for")
     system.until(store.find(by_hand, None, 1).tasks[0].id, "complete")
+    runs = card.get_by_role("list", name="Runs of yearly").get_by_role("link")
+    expect(runs).to_have_attribute("data-state", "complete")
 
     card.get_by_role("button", name="Pause").click()
     confirm(page, "Pause")
@@ -48,7 +50,7 @@ def test_a_schedule_is_added_changed_and_deleted(tabs: Tabs, system: System) -> 
     page = tabs.open("schedules")
     page.get_by_role("button", name="Add").click()
     page.get_by_label("Name", exact=True).fill("nightly")
-    page.get_by_label("Command", exact=True).fill("sh -c 'make report | mail ann'")
+    page.get_by_role("textbox", name="Command").fill("sh -c 'make report | mail ann'")
     page.get_by_label("Times").fill("often")
     page.get_by_label("Time zone").fill("Asia/Tokyo")
     page.locator("dialog[open]").get_by_role("button", name="Add").click()
@@ -66,11 +68,14 @@ def test_a_schedule_is_added_changed_and_deleted(tabs: Tabs, system: System) -> 
 
     card.get_by_role("button", name="Set").click()
     page.get_by_label("Times").fill("0 5 * * *")
-    page.get_by_label("Overlap").select_option("cancels the one before")
+    page.get_by_label("If the run before").select_option("cancel the one before")
+    page.get_by_text("What to run").click()
+    page.get_by_role("textbox", name="Command").fill("make all")
     confirm(page, "Set")
     expect(card).to_contain_text("0 5 * * * in Asia/Tokyo")
     changed = schedules.get(system.fleet.store, "nightly")
     assert (changed.cron, changed.zone, changed.overlap) == ("0 5 * * *", "Asia/Tokyo", "cancel")
+    assert (changed.task.command, changed.task.queue) == (("make", "all"), "default")
 
     card.get_by_role("button", name="Delete").click()
     confirm(page, "Delete")

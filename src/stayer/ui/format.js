@@ -62,6 +62,12 @@ export function spelled(length) {
   return `${length}s`;
 }
 
+/** Seconds, from `30d` or `90`; null if it can't be read. @param {string} written */
+export function lengthOf(written) {
+  const found = /^(\d+(?:\.\d+)?)\s*([smhdw]?)$/.exec(written);
+  return found ? Number(found[1]) * { "": 1, s: 1, m: 60, h: 3600, d: 86400, w: 604800 }[/** @type {"s"} */ (found[2])] : null;
+}
+
 /** @param {string | null | undefined} time */
 export const ago = (time) => (age(time) === null ? "–" : `${duration(age(time))} ago`);
 

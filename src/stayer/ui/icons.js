@@ -31,7 +31,7 @@ const PATHS = {
   down: "M12 4v15M6 13l6 6 6-6",
   up: "M12 20V5M6 11l6-6 6 6",
   arrow: "M5 12h14M13 6l6 6-6 6",
-  more: "M5 12h.01M12 12h.01M19 12h.01",
+  more: "M4.5 12h1M11.5 12h1M18.5 12h1",
   add: "M12 5v14M5 12h14",
   clone: "M8 8h12v12H8zM16 8V4H4v12h4M14 11v6M11 14h6",
   edit: "M4 20h4L20 8l-4-4L4 16zM13.5 6.5l4 4",

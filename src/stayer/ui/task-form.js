@@ -3,6 +3,7 @@
 import { get, post, taskPath } from "./api.js";
 import { quoted, words } from "./commands.js";
 import { ask } from "./dialogs.js";
+import { parseGrid } from "./grid.js";
 import { clean, spelled, title } from "./format.js";
 import { go, href } from "./router.js";
 import { toast } from "./widgets.js";
@@ -10,6 +11,7 @@ import { toast } from "./widgets.js";
 const COMMAND = "a command";
 const FUNCTION = "a Python function";
 const MORE = "More options";
+const SWEEP = "Sweep: a task for each combination of parameters";
 const FROM_CHECKPOINT = "its last checkpoint, if it saved one";
 const FROM_START = "the start";
 
@@ -57,7 +59,7 @@ function read(name, said) {
 }
 
 /** @param {string[]} queues @returns {import("./dialogs.js").Field[]} */
-const fieldsOf = (queues) => [
+export const fieldsOf = (queues) => [
   { name: "what", label: "Run", options: [COMMAND, FUNCTION] },
   { name: "command", label: "Command", required: true, rows: 2, placeholder: "python train.py --lr 0.1", shown: ({ what }) => what === COMMAND,
     hint: "Words and quotes as in a shell; for pipes: sh -c '…'." },
@@ -81,7 +83,7 @@ const fieldsOf = (queues) => [
 ];
 
 /** Which are there, to be offered; those who may not ask are offered none. */
-async function queueNames() {
+export async function queueNames() {
   try {
     return (await get("v1/queues", { partial: true })).queues.map((/** @type {any} */ queue) => queue.name);
   } catch {
@@ -90,7 +92,7 @@ async function queueNames() {
 }
 
 /** The form with what a task is now. @param {any} task @param {string[]} leftOut @param {string} [group] @returns {Promise<import("./dialogs.js").Field[]>} */
-async function formOf(task, leftOut, group) {
+export async function formOf(task, leftOut, group) {
   const what = task.command ? COMMAND : FUNCTION;
   return fieldsOf(await queueNames()).filter(({ name }) => !leftOut.includes(name)).map((field) => ({
     ...field, required: false, value: field.name === "what" ? what : written(field.name, task),
@@ -99,7 +101,7 @@ async function formOf(task, leftOut, group) {
 }
 
 /** What the answers change, where nothing is null. @param {any} task @param {Record<string, string>} answers */
-function changes(task, answers) {
+export function changes(task, answers) {
   /** @type {Record<string, unknown>} */
   const found = {};
   const other = answers.what === COMMAND ? "name" : "command";
@@ -112,13 +114,29 @@ function changes(task, answers) {
   return found;
 }
 
-/** Submit a new task; leads to it. */
+/** What a new task is to be. @param {Record<string, string>} answers */
+export const taskOf = (answers) => Object.fromEntries(Object.entries(changes({ command: [] }, answers)).filter(([, value]) => value !== null));
+
+/** @type {import("./dialogs.js").Field[]} */
+const SWEEP_FIELDS = [
+  { name: "grid", label: "Values", group: SWEEP, rows: 3, placeholder: "lr=0.1,0.01\nseed=1..5", hint: "One parameter a line. In the command, {lr} stands for a value." },
+  { name: "throttle", label: "At most at once", group: SWEEP, placeholder: "as many as workers take" },
+];
+
+/** Submit a new task, or a sweep; leads to it. */
 export async function submit() {
   const names = await queueNames();
   return ask({
-    heading: "Submit a task", button: "Submit", wide: true, fields: fieldsOf(names),
-    act: async (answers) => {
-      const accepted = await post("v1/tasks", Object.fromEntries(Object.entries(changes({ command: [] }, answers)).filter(([, value]) => value !== null)));
+    heading: "Submit a task", button: "Submit", wide: true, fields: [...fieldsOf(names), ...SWEEP_FIELDS],
+    act: async ({ grid, throttle, ...answers }) => {
+      const task = taskOf(answers);
+      if (grid) {
+        const { id, ...each } = task;
+        const found = await post("v1/sweeps", { parameters: parseGrid(grid), task: each, ...(id ? { id } : {}), ...(throttle ? { throttle: Number(throttle) } : {}) });
+        toast(`${clean(found.id, 40)}: submitted`);
+        return go(href("flow", found.id));
+      }
+      const accepted = await post("v1/tasks", task);
       toast(accepted.fresh ? `${clean(accepted.id, 40)}: submitted` : `${clean(accepted.id, 40)} is there already: ${clean(accepted.warning ?? accepted.state, 200)}`, accepted.warning ? "bad" : "good");
       go(href("task", accepted.id));
     },

@@ -5,7 +5,7 @@ import { ask } from "../dialogs.js";
 import { timeChart } from "../charts.js";
 import { COMMANDS } from "../commands.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
-import { age, clean, clock, count, duration, many, now, title as nameOf } from "../format.js";
+import { age, clean, clock, count, duration, lengthOf, many, now, spelled, title as nameOf } from "../format.js";
 import { leftOut } from "../health.js";
 import { icon } from "../icons.js";
 import { depths } from "../history.js";
@@ -70,15 +70,21 @@ export function open(main, _place, signal) {
   everySecond(signal, draw);
 }
 
+const FAIR = { "": "none: oldest first", owner: "between owners", key: "between keys" };
+/** What is kept after the end of a task, by its name in the API. */
+const KEPT = { complete: "Complete tasks", failed: "Failed tasks", cancelled: "Cancelled tasks", log: "Logs", result: "Results" };
+
 /** What can be limited, as it is. @param {any} queue @returns {import("../dialogs.js").Field[]} */
 function limitFields(queue) {
   const shown = (/** @type {number | null} */ limit) => (limit === null ? "" : String(limit));
   return [
-    { name: "limit", label: "At once", value: shown(queue.limit), placeholder: "any number" },
-    { name: "key_limit", label: "At once of each key", value: shown(queue.key_limit), placeholder: "any number" },
-    { name: "key_limits", label: "Of single keys", value: Object.entries(queue.key_limits).map(([key, limit]) => `${key}=${limit}`).join(", "), placeholder: "ann=5, bob=2" },
-    { name: "rate", label: "Starts in a time", value: queue.rate ?? "", placeholder: "any number, or 100/1h" },
-    { name: "fair", label: "Who takes turns", value: queue.fair ?? "nobody", options: ["nobody", "owner", "key"] },
+    { name: "limit", label: "Running at once, at most", value: shown(queue.limit), placeholder: "no limit" },
+    { name: "key_limit", label: "Running at once with the same key, at most", value: shown(queue.key_limit), placeholder: "no limit", hint: "A key is what tasks are submitted with: a customer, a website, a licence." },
+    { name: "key_limits", label: "Other limits for single keys", value: Object.entries(queue.key_limits).map(([key, limit]) => `${key}=${limit}`).join(", "), placeholder: "ann=5, bob=2" },
+    { name: "rate", label: "Rate of starts, at most", value: queue.rate ?? "", placeholder: "no limit, or 100/1h" },
+    { name: "fair", label: "Fair shares", value: FAIR[/** @type {"owner"} */ (queue.fair ?? "")], options: Object.values(FAIR), hint: "Who has used least lately goes first." },
+    { name: "notify", label: "Notify", value: queue.notify.join(", "), placeholder: "nobody, or failed:mail, https://…", hint: "Of every task that ends in this queue." },
+    ...Object.entries(KEPT).map(([name, label]) => ({ name, label, group: "How long ended tasks are kept", value: queue.retention[name] === undefined ? "" : spelled(queue.retention[name]), placeholder: "as the workers are set" })),
   ];
 }
 
@@ -89,23 +95,29 @@ function limitChanges(queue, answers) {
   const single = Object.fromEntries(Object.keys(queue.key_limits).map((key) => [key, null]));
   for (const each of answers.key_limits.split(",").map((part) => part.trim()).filter(Boolean)) {
     const at = each.lastIndexOf("=");
-    if (at < 1 || !/^\d+$/.test(each.slice(at + 1).trim())) throw new Error(`Of single keys: ${each} is not written KEY=number`);
+    if (at < 1 || !/^\d+$/.test(each.slice(at + 1).trim())) throw new Error(`Other limits for single keys: ${each} is not written KEY=number`);
     single[each.slice(0, at).trim()] = Number(each.slice(at + 1));
   }
   return {
     limit: number(answers.limit), key_limit: number(answers.key_limit), key_limits: single,
-    rate: answers.rate || null, fair: answers.fair === "nobody" ? null : answers.fair,
+    rate: answers.rate || null, fair: Object.entries(FAIR).find(([, said]) => said === answers.fair)?.[0] || null,
+    notify: answers.notify.split(",").map((each) => each.trim()).filter(Boolean),
+    retention: Object.fromEntries(Object.entries(KEPT).map(([name, label]) => {
+      const length = answers[name] ? lengthOf(answers[name]) : null;
+      if (answers[name] && length === null) throw new Error(`${label}: ${answers[name]} is not a time, such as 30d or 12h`);
+      return [name, length];
+    })),
   };
 }
 
 /** `limit 4 at once · key 2 · ann 5 · 100/1h · owners take turns`. @param {any} queue */
 function limitsOf(queue) {
   return [
-    queue.limit === null ? "no limit" : `limit ${count(queue.limit)} at once`,
-    queue.key_limit === null ? "" : `${count(queue.key_limit)} of each key`,
-    ...Object.entries(queue.key_limits).map(([key, limit]) => `${limit} of ${clean(key, 30)}`),
-    queue.rate ?? "", queue.fair ? `${queue.fair}s take turns` : "",
-    queue.notify.length ? `tells ${clean(queue.notify.join(", "), 120)}` : "",
+    queue.limit === null ? "no limit" : `at most ${count(queue.limit)} at once`,
+    queue.key_limit === null ? "" : `at most ${count(queue.key_limit)} with the same key`,
+    ...Object.entries(queue.key_limits).map(([key, limit]) => `at most ${limit} with key ${clean(key, 30)}`),
+    queue.rate ? `at most ${queue.rate} start` : "", queue.fair ? `fair shares between ${queue.fair}s` : "",
+    queue.notify.length ? `notifies ${clean(queue.notify.join(", "), 120)}` : "",
   ].filter(Boolean).join(" · ");
 }
 
@@ -134,11 +146,11 @@ function queueCard(name, again) {
   const pausing = h("button.button.small", { type: "button", onclick: () => queue.paused
     ? act("resume", "Resume", "Its tasks may be taken again.") : act("pause", "Pause", "No more of its tasks are taken; what runs, runs on.") });
   const limiting = h("button.button.small", { type: "button", onclick: () => ask({
-    heading: `Limit queue ${clean(name, 40)}`, button: "Set", sentence: "How much of it may run, on all nodes together.", fields: limitFields(queue),
+    heading: `Settings of queue ${clean(name, 40)}`, button: "Set", wide: true, sentence: "They hold for all nodes together.", fields: limitFields(queue),
     act: async (answers) => {
       await patch(path, limitChanges(queue, answers));
       again();
-    } }) }, icon("set"), "Limit");
+    } }) }, icon("set"), "Settings");
   const dropping = h("button.icon-button", { type: "button", "aria-label": `Delete queue ${clean(name, 40)}`, title: "Delete", onclick: () => ask({
     heading: `Delete queue ${clean(name, 40)}?`, button: "Delete", danger: true, sentence: "With all its tasks, their results and logs. Tasks that have not ended must be cancelled first.",
     act: async (_, progress) => {

@@ -2,21 +2,29 @@
 
 import { get, mayOperate, patch, post, remove } from "../api.js";
 import { ask } from "../dialogs.js";
-import { COMMANDS, words } from "../commands.js";
+import { COMMANDS } from "../commands.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
-import { clean, clock, clockIn, duration, now, seconds, title as nameOf } from "../format.js";
+import { clean, clock, clockIn, duration, lasted, now, seconds, spelled, title as nameOf } from "../format.js";
 import { icon } from "../icons.js";
 import { everySecond, live } from "../live.js";
-import { badge, empty, setBadge, setTime, toast } from "../widgets.js";
+import { changes, fieldsOf, formOf, queueNames, taskOf } from "../task-form.js";
+import { badge, empty, setBadge, setTime, standing, toast } from "../widgets.js";
 import { href } from "../router.js";
 
 export const title = "Schedules";
 
 const OVERLAP = {
-  skip: "left out while the one before runs",
-  queue: "stands in line behind the one before",
-  cancel: "cancels the one before",
+  skip: "skip this run",
+  queue: "queue this run behind it",
+  cancel: "cancel the one before",
 };
+const CATCH_UP = { none: "run none of them", last: "run the last of them", all: "run all of them" };
+/** What a task has that a schedule gives to each anew. */
+const OF_EACH = ["id", "delay"];
+const RUNS = 30;
+/** Of so many schedules the runs are shown. */
+const MOST_PASTS = 30;
+const WHEN = "When exactly";
 
 /** @param {HTMLElement} main @param {import("../router.js").Place} _place @param {AbortSignal} signal */
 export function open(main, _place, signal) {
@@ -28,7 +36,9 @@ export function open(main, _place, signal) {
   let schedules = [];
   const draw = () => keyed(list, schedules, (each) => each.name, (each) => scheduleCard(each.name, () => known.refresh()));
   const known = live(signal, async (stop) => {
-    schedules = (await get("v1/schedules", {}, { signal: stop })).schedules;
+    const found = (await get("v1/schedules", {}, { signal: stop })).schedules;
+    schedules = await Promise.all(found.map(async (/** @type {any} */ each, /** @type {number} */ index) => (
+      { ...each, runs: index >= MOST_PASTS ? [] : await pastRuns(each.name, stop) })));
     draw();
     fill(none, schedules.length ? null : empty("No schedules yet", "Let the clock submit tasks.", COMMANDS.addSchedule));
   }, { interval: 5, matters: () => true });
@@ -42,29 +52,67 @@ function timeFields(schedule) {
   return [
     { name: "cron", label: "Times", value: schedule?.cron, required: true, placeholder: "30 2 * * *", hint: "Minute, hour, day of the month, month, day of the week; or @hourly, @daily, @weekly." },
     { name: "zone", label: "Time zone", value: schedule?.zone ?? HERE, required: true },
-    { name: "overlap", label: "Overlap", value: OVERLAP[/** @type {keyof typeof OVERLAP} */ (schedule?.overlap ?? "skip")], options: Object.values(OVERLAP) },
+    { name: "overlap", label: "If the run before has not ended", value: OVERLAP[/** @type {keyof typeof OVERLAP} */ (schedule?.overlap ?? "skip")], options: Object.values(OVERLAP) },
+    { name: "catch_up", label: "If runs were missed", group: WHEN, value: CATCH_UP[/** @type {keyof typeof CATCH_UP} */ (schedule?.catch_up ?? "last")], options: Object.values(CATCH_UP), hint: "While no worker and no server was there." },
+    { name: "jitter", label: "Spread starts over", group: WHEN, value: schedule?.jitter ? spelled(schedule.jitter) : "", placeholder: "exactly on time, or 5m", hint: "Each run is late by a random part of this." },
   ];
 }
 
+/** The key of what was chosen. @param {Record<string, string>} options @param {string} chosen */
+const keyOf = (options, chosen) => Object.entries(options).find(([, said]) => said === chosen)?.[0];
+
 /** @param {Record<string, string>} answers */
-const timesOf = ({ cron, zone, overlap }) => ({ cron, zone, overlap: Object.entries(OVERLAP).find(([, said]) => said === overlap)?.[0] });
+const timesOf = ({ cron, zone, overlap, catch_up, jitter }) => ({ cron, zone, overlap: keyOf(OVERLAP, overlap), catch_up: keyOf(CATCH_UP, catch_up), jitter: jitter || 0 });
+
+/** What of the answers is about the task. @param {Record<string, string>} answers */
+const ofTask = (answers) => Object.fromEntries(Object.entries(answers).filter(([name]) => !["schedule", "cron", "zone", "overlap", "catch_up", "jitter"].includes(name)));
 
 /** @param {() => void} again */
-function add(again) {
+async function add(again) {
+  const names = await queueNames();
   ask({
-    heading: "Add a schedule", button: "Add",
+    heading: "Add a schedule", button: "Add", wide: true,
     fields: [
-      { name: "name", label: "Name", required: true, placeholder: "nightly" },
-      { name: "command", label: "Command", required: true, placeholder: "make report", hint: "Words and quotes as in a shell; for pipes: sh -c '…'." },
-      { name: "queue", label: "Queue", placeholder: "as the server is set, usually default" },
+      { name: "schedule", label: "Name", required: true, placeholder: "nightly" },
       ...timeFields(),
+      ...fieldsOf(names).filter(({ name }) => !OF_EACH.includes(name)),
     ],
-    act: async ({ name, command, queue, ...times }) => {
-      await post("v1/schedules", { name, ...timesOf(/** @type {any} */ (times)), task: { command: words(command), ...(queue ? { queue } : {}) } });
-      toast(`Schedule ${clean(name, 40)}: added`);
+    act: async (answers) => {
+      await post("v1/schedules", { name: answers.schedule, ...timesOf(answers), task: taskOf(ofTask(answers)) });
+      toast(`Schedule ${clean(answers.schedule, 40)}: added`);
       again();
     },
   });
+}
+
+/** @param {any} schedule @param {string} path @param {() => void} again */
+async function change(schedule, path, again) {
+  const fields = await formOf(schedule.task, OF_EACH, "What to run");
+  ask({
+    heading: `Change schedule ${clean(schedule.name, 40)}`, button: "Set", wide: true, fields: [...timeFields(schedule), ...fields],
+    act: async (answers) => {
+      const changed = changes(schedule.task, ofTask(answers));
+      const task = Object.fromEntries(Object.entries({ ...schedule.task, ...changed }).filter(([, value]) => value !== null));
+      await patch(path, { ...timesOf(answers), ...(Object.keys(changed).length ? { task } : {}) });
+      toast(`Schedule ${clean(schedule.name, 40)}: set`);
+      again();
+    },
+  });
+}
+
+/** The last runs of a schedule, the oldest first. @param {string} name @param {AbortSignal} stop */
+async function pastRuns(name, stop) {
+  const page = await get("v1/tasks", { prefix: `${name}@`, limit: RUNS, brief: true, partial: true }, { signal: stop });
+  return page.tasks.reverse();
+}
+
+/** What holds for its runs, in words. @param {any} schedule */
+function policyOf({ overlap, catch_up, jitter, task }) {
+  return [
+    `if the run before has not ended: ${OVERLAP[/** @type {keyof typeof OVERLAP} */ (overlap)]}`,
+    `if runs were missed: ${CATCH_UP[/** @type {keyof typeof CATCH_UP} */ (catch_up)]}`,
+    jitter ? `spread over ${duration(jitter)}` : "", task.retries ? `${task.retries} ${task.retries === 1 ? "retry" : "retries"}` : "",
+  ].filter(Boolean).join(" · ");
 }
 
 /** @param {string} name @param {() => void} again */
@@ -92,13 +140,9 @@ function scheduleCard(name, again) {
     ? act("resume", "Resume", "It ticks again from now on; what came in the pause is left out.", "resumed")
     : act("pause", "Pause", "It submits nothing until it is resumed; what runs, runs on.", "paused") });
   const running = h("button.button.small", { type: "button", onclick: () => act("run", "Run", "Its task is submitted now, once, apart from its ticks.", "its task is in the queue") }, icon("signal"), "Run");
-  const changing = h("button.button.small", { type: "button", onclick: () => ask({
-    heading: `Change schedule ${shown}`, button: "Set", fields: timeFields(schedule),
-    act: async (answers) => {
-      await patch(path, timesOf(/** @type {any} */ (answers)));
-      toast(`Schedule ${shown}: set`);
-      again();
-    } }) }, icon("set"), "Set");
+  const changing = h("button.button.small", { type: "button", onclick: () => change(schedule, path, again) }, icon("set"), "Set");
+  const past = h("div.past-runs", { role: "list", "aria-label": `Runs of ${shown}` });
+  const all = h("a.more", { href: href("tasks", "", { prefix: `${name}@` }) }, "All runs");
   const dropping = h("button.icon-button", { type: "button", "aria-label": `Delete schedule ${shown}`, title: "Delete", onclick: () => ask({
     heading: `Delete schedule ${shown}?`, button: "Delete", danger: true,
     sentence: `It submits nothing more; its tasks stay.${schedule.origin ? ` ${clean(schedule.origin, 80)} declares it: while it does, it comes back.` : ""}`,
@@ -111,7 +155,7 @@ function scheduleCard(name, again) {
     h("div.queue-top", null, h("h3", null, clean(name, 60)), state, h("span.grow"),
       mayOperate() ? h("div.buttons", null, running, pausing, changing, dropping) : null),
     h("div.queue-middle", null, h("div", null, h("div.tile-label", null, "Next"), next, moment, here), h("div.queue-why", null, times, work, policy)),
-    h("p", null, h("span.quiet", null, "Last task "), last, none, " ", ended));
+    h("p", null, h("span.quiet", null, "Last task "), last, none, " ", ended), past, all);
   return { node, update: (/** @type {any} */ item) => {
     schedule = item;
     state.hidden = !item.paused;
@@ -126,7 +170,17 @@ function scheduleCard(name, again) {
     const does = item.task.name || item.task.command ? nameOf(item.task, 200) : "plain task";
     text(work, `${does} in queue ${clean(item.task.queue, 40)}`);
     attribute(work, "title", does);
-    text(policy, OVERLAP[/** @type {keyof typeof OVERLAP} */ (item.overlap)]);
+    text(policy, policyOf(item));
+    keyed(past, item.runs, (/** @type {any} */ task) => task.id, (/** @type {any} */ task) => {
+      const mark = h("a", { href: href("task", task.id) });
+      return { node: h("span", { role: "listitem" }, mark), update: (/** @type {any} */ run) => {
+        attribute(mark, "data-state", standing(run));
+        const about = `${standing(run)}, ${clock(seconds(run.created) ?? 0)}${run.started_at ? `, took ${duration(lasted(run))}` : ""}`;
+        attribute(mark, "title", about);
+        attribute(mark, "aria-label", about);
+      } };
+    });
+    all.hidden = !item.runs.length;
     last.hidden = ended.hidden = item.last_task === null;
     none.hidden = item.last_task !== null;
     if (item.last_task !== null) {

@@ -13,6 +13,9 @@ import { timeTicks } from "../ticks.js";
 export const title = "Timeline";
 
 const HOURS = [1, 3, 6, 12, 24, 72];
+/** What is shown first, in hours; of a young store, as much as there is. */
+const LONG = 6;
+const SHORT = 1 / 6;
 const LEFT = 110;
 /** Below this width the name of a node stands above its rows, not beside them. */
 const NARROW = 560;
@@ -33,8 +36,9 @@ const ENDED = { done: "complete", cancelled: "cancelled", snoozed: "complete", i
 
 /** @param {HTMLElement} main @param {import("../router.js").Place} place @param {AbortSignal} signal */
 export function open(main, place, signal) {
-  const view = { hours: Number(place.query.get("hours")) || 6, shift: 0 };
-  const drawing = s("svg.gantt", { role: "img", "aria-label": "Tasks by node over time" });
+  const view = { hours: Number(place.query.get("hours")) || LONG, shift: 0 };
+  let isChosen = place.query.has("hours");
+  const drawing = s("svg.gantt", { role: "group", "aria-label": "Tasks by node over time" });
   const box = h("div.chart-box.gantt-box", null, drawing);
   const about = h("span.quiet", { role: "status" });
   const none = h("div");
@@ -52,6 +56,7 @@ export function open(main, place, signal) {
   const left = () => (width < NARROW ? 0 : LEFT);
 
   function zoom(/** @type {number} */ hours, /** @type {number} */ shift) {
+    isChosen = true;
     view.hours = Math.min(24 * 14, Math.max(1 / 60, hours));
     view.shift = Math.max(0, shift);
     rewrite(href("timeline", "", { hours: String(Math.round(view.hours * 100) / 100) }));
@@ -116,6 +121,7 @@ export function open(main, place, signal) {
     const found = tasks = [...new Map([...again.tasks, ...past.tasks].map((task) => [task.id, task])).values()];
     const away = leftOut(past, again);
     [isRead, isPart] = [true, Object.keys(away).length > 0];
+    if (!isChosen) view.hours = Math.min(LONG, Math.max(SHORT, 1.15 * (now() - Math.min(now(), ...tasks.map((task) => seconds(task.started_at) ?? now()))) / 3600));
     draw();
     await learnAttempts(found, earlier, stop);
     draw();
