@@ -65,11 +65,16 @@ def wait_for(tx: Transaction, seq: int, waits: Sequence[str]) -> None:
         if not tx.run("waits.again", seq, id):
             tx.run("waits.more", seq, id)
     if waits:
-        named = tx.array(waits)
-        if tx.dialect.lock:
-            tx.all("upstreams.there", named)  # none of them ends before it is known who waits
-        tx.run("upstreams.needed", named)
-        tx.run("outbox.ended", tx.now, named)
+        need(tx, waits)
+
+
+def need(tx: Transaction, upstreams: Sequence[str]) -> None:
+    """Let these know that others wait for them; of those that have ended already, the outbox."""
+    named = tx.array(upstreams)
+    if tx.dialect.lock:
+        tx.all("upstreams.there", named)  # none of them ends before it is known who waits
+    tx.run("upstreams.needed", named)
+    tx.run("outbox.ended", tx.now, named)
 
 
 def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[bool]:

@@ -18,7 +18,7 @@ from stayer.core.flows.model import (
 )
 from stayer.core.model import FINISHED, NewTask, State, Task
 from stayer.store import REMEMBERED
-from stayer.stores.sql.commit import apply
+from stayer.stores.sql.commit import apply, need
 from stayer.stores.sql.rows import checked, form, task_from_row
 from stayer.stores.sql.transaction import UNCLAIMED, Row, Transaction
 
@@ -40,7 +40,7 @@ def upstream_states(
     if wanted:
         named = tx.array(sorted(wanted))
         states.update(tx.all("upstreams.purged", named, tx.now - REMEMBERED))
-        states.update(tx.all("upstreams.there", named))
+        states.update(tx.all("states" if tx.may_stay_open else "upstreams.there", named))
     for new in tied:
         for id in (*new.after, *new.behind):
             if id not in states:
@@ -75,10 +75,20 @@ def tie(tx: Transaction, tasks: Sequence[NewTask], states: Mapping[str, State]) 
         )
     if rows:
         tx.many("upstreams.add", rows)
+        if tx.may_stay_open:
+            _tie_later(tx, {row[0] for row in rows if row[4]})
+            return
         upstreams = {row[2] for row in rows}
         tx.run("upstreams.needed", tx.array(upstreams))
         ended = {row[2] for row in rows if row[4] and states[row[2]] in FINISHED}
         tx.many("outbox.add", [(id, states[id], tx.now) for id in ended])
+
+
+def _tie_later(tx: Transaction, ids: Collection[str]) -> None:
+    """Whoever relays once this is committed lets their upstreams know. To do it now would lock what
+    others need: an upstream's row, or its place in the outbox.
+    """
+    tx.many("outbox.add", [(id, "waiting", tx.now) for id in sorted(ids)])
 
 
 def relay(tx: Transaction, limit: int) -> bool:
@@ -102,6 +112,11 @@ def relay(tx: Transaction, limit: int) -> bool:
         tx.run("upstreams.needed", tx.array(alive))
     if heard:
         tx.run("outbox.acknowledge", tx.array(heard))
+    # One that came within a caller's transaction; behind what was acknowledged, which may name the
+    # same upstreams, before this one was there.
+    upstreams = [id for (id,) in tx.all("waits.of", tx.array(alive))] if alive else []
+    if upstreams:
+        need(tx, sorted(upstreams))
     return tx.one("outbox" + UNCLAIMED, 1) is not None
 
 
@@ -109,15 +124,12 @@ def _claim_outbox(tx: Transaction, limit: int) -> list[tuple[str, State]]:
     """Claim what has ended, with the state that each is in now. Where several write at a time, the
     statement that claims may see a row of the outbox that is newer than what it sees of the task.
     """
-    claimed: list[tuple[str, State]] = [(id, state) for id, state in tx.all("outbox", limit)]
+    claimed = tx.all("outbox", limit)
     if not claimed or not tx.dialect.lock:
-        return claimed
-    states: dict[str, State] = dict(tx.all("outbox.states", tx.array(id for id, _ in claimed)))
-    return [
-        (id, states.get(id, state))
-        for id, state in claimed
-        if id in states or state in FINISHED  # else it was deleted just now: the next one knows how
-    ]
+        return [(id, state or noted) for id, state, noted in claimed]
+    states: dict[str, State] = {id: noted for id, _, noted in claimed}
+    states |= dict(tx.all("states", tx.array(states)))
+    return list(states.items())
 
 
 def _tell(tx: Transaction, ended: Mapping[int, Sequence[Ended]]) -> None:

@@ -982,6 +982,11 @@ WHERE task = (SELECT seq FROM stayer_tasks WHERE id = ?) AND waits = {yes};
 -- name: waits.any
 SELECT EXISTS (SELECT 1 FROM stayer_upstreams WHERE task = ? AND waits = {yes});
 
+-- name: waits.of
+-- What these, which wait, wait for.
+SELECT DISTINCT u.upstream FROM stayer_upstreams AS u JOIN stayer_tasks AS t ON t.seq = u.task
+WHERE t.id {in texts ?} AND t.state = 'waiting' AND u.waits = {yes};
+
 -- name: waits.none
 UPDATE stayer_upstreams SET waits = {no} WHERE task = ? AND waits = {yes};
 
@@ -1011,14 +1016,14 @@ WHERE t.id IS NULL OR t.finished_at IS NOT NULL
 {upsert id} state = {excluded state};
 
 -- name: outbox
--- limit. The state in which the task is now, else in which it was when it went.
-SELECT o.id, coalesce(t.state, o.state) FROM stayer_outbox AS o
+-- limit. The state in which the task is now, if it is there, and the one that was noted.
+SELECT o.id, t.state, o.state FROM stayer_outbox AS o
 LEFT JOIN stayer_tasks AS t ON t.id = o.id
 ORDER BY o.at
 LIMIT ?
 {claim o};
 
--- name: outbox.states
+-- name: states
 -- The states that these are in now.
 SELECT id, state FROM stayer_tasks WHERE id {in texts ?};
 

@@ -39,6 +39,7 @@ from stayer.stores.sql import workers as worker_operations
 from stayer.stores.sql.commit import applied, commit, delayed
 from stayer.stores.sql.dump import dump as dump_records
 from stayer.stores.sql.find import find
+from stayer.stores.sql.joined import ROLL_BACK
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.load import load as load_records
 from stayer.stores.sql.reserve import following, promote, reserve
@@ -174,8 +175,7 @@ class SqlStore(Store):
                 return submit(tx, tasks, trusting=False)
             except IdTaken:
                 raise Refused(
-                    "one of these ids came into being while your transaction was open: roll it "
-                    "back and try again"
+                    f"{self.url}: {ROLL_BACK} (one of these ids has come into being)"
                 ) from None
 
     @repeated

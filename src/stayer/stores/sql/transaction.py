@@ -52,6 +52,9 @@ class Transaction(Protocol):
     dialect: Dialect
     bulk: Bulk
     """How much is done at once."""
+    may_stay_open: bool
+    """Whether this is a caller's own transaction, among others who write: it locks nothing that is
+    there already, for nobody knows when it ends."""
 
     def all(self, statement: Named, *parameters: Cell) -> list[Row]:
         """The rows that a statement gives."""

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from stayer.core.errors import BadInput, StoreMoved
+from stayer.core.errors import BadInput, Refused, StoreMoved
 from stayer.stores.sql import sealing
 from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.forking import mind_forks
+from stayer.stores.sql.joined import ROLL_BACK
 from stayer.stores.sql.mysql import driver, upkeep
 from stayer.stores.sql.mysql.bulk import FewTrips
 from stayer.stores.sql.mysql.dialect import CompiledStatements, statements
 from stayer.stores.sql.mysql.driver import Connection, Joined
-from stayer.stores.sql.mysql.errors import DUPLICATE, SIGNALLED, code_of, translation
+from stayer.stores.sql.mysql.errors import DUPLICATE, SIGNALLED, BrokenUp, code_of, translation
 from stayer.stores.sql.mysql.seal import SEALED_MESSAGE
 from stayer.stores.sql.mysql.transaction import MySqlTransaction, Numbers
 from stayer.stores.sql.mysql.wake import PollingWaiter
@@ -118,7 +119,7 @@ class Database:
         joined = Joined(connection)
         with self.pool.lent() as own:
             found = self._statements(own)
-        tx = MySqlTransaction(self, joined, found, self.clock(), is_joined=True)
+        tx = MySqlTransaction(self, joined, found, self.clock(), may_stay_open=True)
         with self._translated(tx, joined.errors):
             joined.begin(found.dialect.collation)
             try:
@@ -198,7 +199,10 @@ class Database:
                 raise IdTaken from error
             if code_of(error) == SIGNALLED and SEALED_MESSAGE in str(error):
                 raise self._moved() from error
-            raise translation(self.url, error, committing=tx.committing) from error
+            meant = translation(self.url, error, committing=tx.committing)
+            if tx.may_stay_open and isinstance(meant, BrokenUp):
+                raise Refused(f"{self.url}: {ROLL_BACK} ({error})") from error
+            raise meant from error
         except (UnicodeEncodeError, OverflowError) as error:
             raise BadInput(f"{self.url} can't keep this value: {error}") from error
 

@@ -414,16 +414,8 @@ SELECT CAST(floor((?1 - failed_at) / ?2) AS SIGNED) AS ago, count(*) FROM stayer
 WHERE fingerprint = ?4 AND queue {in texts ?5} AND failed_at > ?1 - ?2 * ?3 AND failed_at <= ?1
 GROUP BY ago;
 
--- name: outbox.ended
-INSERT INTO stayer_outbox (id, state, at)
-SELECT named.value, coalesce(t.state, p.state, 'cancelled'), ?1 FROM {from texts ?2 named}
-LEFT JOIN stayer_tasks AS t ON t.id = named.value
-LEFT JOIN stayer_purged AS p ON p.id = named.value
-WHERE t.id IS NULL OR t.finished_at IS NOT NULL
-ON DUPLICATE KEY UPDATE id = stayer_outbox.id;
-
 -- name: outbox
-SELECT o.id, coalesce((SELECT t.state FROM stayer_tasks AS t WHERE t.id = o.id), o.state)
+SELECT o.id, (SELECT t.state FROM stayer_tasks AS t WHERE t.id = o.id), o.state
 FROM stayer_outbox AS o FORCE INDEX (stayer_outbox_at)
 ORDER BY o.at
 LIMIT ?

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.dialect import Dialect
+from stayer.stores.sql.joined import LOOKED_UP, newest
 from stayer.stores.sql.mysql.bulk import Claimed
 from stayer.stores.sql.mysql.dialect import (
     NUMBERS,
@@ -22,7 +23,7 @@ from stayer.stores.sql.mysql.dialect import (
 from stayer.stores.sql.mysql.driver import Result
 from stayer.stores.sql.mysql.errors import DUPLICATE, code_of
 from stayer.stores.sql.mysql.literals import Items
-from stayer.stores.sql.transaction import Cell, Named, Row
+from stayer.stores.sql.transaction import UNCLAIMED, Cell, Named, Row
 
 if TYPE_CHECKING:
     from stayer.stores.sql.mysql.database import Database
@@ -99,12 +100,13 @@ class MySqlTransaction:
         statements: CompiledStatements,
         now: float,
         *,
-        is_joined: bool = False,
+        may_stay_open: bool = False,
     ) -> None:
         self._database = database
         self._connection = connection
         self._statements = statements
-        self._is_joined = is_joined
+        self.may_stay_open = may_stay_open
+        self._is_looking = False
         self._waiting: list[bytes] = []
         self._size = 0
         self._ahead: list[tuple[tuple[Named, tuple[Cell, ...]], bytes]] = []
@@ -137,8 +139,8 @@ class MySqlTransaction:
             case "unique.lock_of":
                 self._lock_words(self._rows(statement, parameters))
                 return []
-            case "submit.holders" if self._is_joined:
-                return self._holders(parameters)
+            case _ if self.may_stay_open and statement in LOOKED_UP and not self._is_looking:
+                return self._newest(str(statement), parameters)
             case _:
                 return self._rows(statement, parameters)
 
@@ -163,7 +165,7 @@ class MySqlTransaction:
         match statement:
             case "count":
                 return self._count(parameters)
-            case "submit.forgotten" if self._is_joined:
+            case "submit.forgotten" if self.may_stay_open:
                 # To delete what is not there would lock it, in the caller's transaction.
                 parameters = (Items(id for (id,) in self.all("submit.forgettable", *parameters)),)
                 if not parameters[0]:
@@ -222,13 +224,13 @@ class MySqlTransaction:
         step = max(1, len(rows) * _PACKET // max(size, 1))
         parts = [rows[start : start + step] for start in range(0, len(rows), step)]
         statement = "submit"
-        if self._is_joined:
+        if self.may_stay_open:
             with self._database.looking() as other:
                 found = other.one("submit.share", *common[1:4])
             statement, common = "submit.joined", (*common, None if found is None else found[0])
         texts = [self._statements[statement].alike(part, common) for part in parts]
         self.inserting = True
-        if not self._is_joined:
+        if not self.may_stay_open:
             self.defer(texts)
             return True
         try:
@@ -283,9 +285,7 @@ class MySqlTransaction:
         """The first of so many numbers that nobody else has, and where those end that go with it.
         Rows that are inserted by one statement are numbered one after the other.
         """
-        if (
-            self._is_joined
-        ):  # in a transaction of the caller's, to delete a row locks what is around it
+        if self.may_stay_open:  # there, to delete a row locks what is around it
             with self._database.write() as own:
                 return own.draw(count)
         draws = -(-count // NUMBERS)
@@ -318,16 +318,16 @@ class MySqlTransaction:
             self.defer([compiled.of_row(parameters, rows[0][0])])
         return list(rows)
 
-    def _holders(self, parameters: Sequence[Cell]) -> list[Row]:
+    def _newest(self, statement: str, parameters: Sequence[Cell]) -> list[Row]:
         """The caller's transaction may see nothing that is newer than itself; and if it locked what
-        it looks for, it would lock what is not there, too. So somebody else looks, and it adds what
-        is its own.
+        it looks for, it would lock what is not there, too. So somebody else looks.
         """
-        with self._database.looking() as other:
-            return [
-                *other.all("submit.holders", *parameters),
-                *self._rows("submit.holders", parameters),
-            ]
+        self._is_looking = True
+        try:
+            with self._database.looking() as other:
+                return newest(self, other, statement, *parameters)
+        finally:
+            self._is_looking = False
 
     def _lock_words(self, words: Iterable[Sequence[Cell]]) -> None:
         """In their order, so that nobody waits in a circle."""
@@ -346,6 +346,8 @@ class MySqlTransaction:
 
     def _forget_counts(self, queue: str) -> None:
         """What a queue that goes leaves behind; what others have not committed yet is of one that
-        comes again."""
+        comes again. Nothing, if one that counts has come meanwhile: then the queue comes again."""
         numbers = [number for (number,) in self.all("counts.of", queue)]
+        if self.all("queue.tasks" + UNCLAIMED, queue, 1):
+            return
         self.defer([self._statements["counts.added"]((Items(numbers),))])

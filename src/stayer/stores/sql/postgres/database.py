@@ -16,7 +16,13 @@ from stayer.stores.sql.dialect import Dialect
 from stayer.stores.sql.pool import ConnectionPool
 from stayer.stores.sql.postgres.afterwards import Afterwards
 from stayer.stores.sql.postgres.dialect import DIALECT, statements
-from stayer.stores.sql.postgres.errors import Gone, is_lost, translated, translation
+from stayer.stores.sql.postgres.errors import (
+    Gone,
+    is_lost,
+    translated,
+    translated_within,
+    translation,
+)
 from stayer.stores.sql.postgres.fast import FastBulk, WaryBulk
 from stayer.stores.sql.postgres.transaction import PostgresTransaction, adapt, raw_cursor
 from stayer.stores.sql.postgres.url import Address
@@ -103,11 +109,13 @@ class Database:
     def joined(self, connection: object) -> Iterator[PostgresTransaction]:
         """A part of the caller's own transaction, on the caller's connection."""
         theirs = driver_connection(connection)
-        with translated(self.address.url):
+        with translated_within(self.address.url):
             if theirs.autocommit and theirs.info.transaction_status == TransactionStatus.IDLE:
                 theirs.execute("BEGIN")
             tx = PostgresTransaction(theirs, self._statements, self.clock(), None, WaryBulk())
             tx.make_queues = self._make_queues
+            if tx.sql("SHOW transaction_isolation") != [("read committed",)]:
+                tx.look = self.read
             yield tx
             # Only the caller knows when it commits: so these are a part of it.
             if tx.messages:

@@ -10,11 +10,13 @@ import psycopg
 from stayer.core.errors import (
     UNCHANGED,
     BadInput,
+    Refused,
     StoreError,
     StoreMoved,
     StoreUnreachable,
     StoreUnusable,
 )
+from stayer.stores.sql.joined import ROLL_BACK
 from stayer.stores.sql.sealing import PREFIX
 from stayer.stores.sql.submit import IdTaken
 
@@ -30,6 +32,16 @@ class Again(StoreUnreachable):
 
 class Gone(StoreUnreachable):
     """The connection was cut before anything was committed: to be tried again on another."""
+
+
+@contextmanager
+def translated_within(url: str) -> Iterator[None]:
+    """The same inside a transaction of the caller's, which alone can try it again."""
+    try:
+        with translated(url):
+            yield
+    except Again as error:
+        raise Refused(f"{url}: {ROLL_BACK} ({error.__cause__})") from error.__cause__
 
 
 @contextmanager

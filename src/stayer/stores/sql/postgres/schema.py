@@ -66,6 +66,7 @@ def _upgrade(tx: PostgresTransaction, address: Address) -> None:
         tx.script(functions)
         tx.script(triggers)
     elif _functions(tx) < _revision():
+        tx.ddl("ALTER TABLE stayer_queues ADD COLUMN IF NOT EXISTS lined_until xid8")
         tx.script(functions)
     for declared in _missing_columns(tx):
         tx.script(with_prefix(f"ALTER TABLE stayer_tasks ADD COLUMN {declared}", address.prefix))

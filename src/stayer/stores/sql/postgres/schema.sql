@@ -28,6 +28,8 @@ CREATE TABLE stayer_queues (
     ) STORED,
     -- The transaction that last changed that, while others that have not seen it may go on: see stayer_upkeep.
     lined_by xid8,
+    -- Once all open snapshots show it: the transactions before this one may still commit what they wrote unaware.
+    lined_until xid8,
     retention text, -- JSON object: seconds by what is kept
     notify text, -- JSON array of hooks, each with its words in front: "ended:mail"
     -- The logs, and the results, of tasks that ended up to this moment have been forgotten.
@@ -613,13 +615,23 @@ BEGIN
         <> ROW(0, 0, 0, 0, 0, 0, 0, 0);
     GET DIAGNOSTICS folded = ROW_COUNT;
     FOR each IN
-        SELECT name, lined_by < pg_snapshot_xmin(pg_current_snapshot()) AS settled
+        SELECT name, lined_by, lined_until,
+            lined_until <= pg_snapshot_xmin(pg_current_snapshot()) AS settled
         FROM stayer_queues WHERE lined_by IS NOT NULL ORDER BY name
     LOOP
         PERFORM stayer_put_into_lines(each.name);
         IF each.settled THEN
-            UPDATE stayer_queues SET lined_by = NULL WHERE name = each.name
-                AND lined_by < pg_snapshot_xmin(pg_current_snapshot());
+            UPDATE stayer_queues SET lined_by = NULL, lined_until = NULL
+            WHERE name = each.name AND lined_by = each.lined_by;
+        ELSIF each.lined_until IS NULL AND NOT EXISTS (
+            -- A snapshot that may not show the change.
+            SELECT 1 FROM pg_stat_activity
+            WHERE datname = current_database() AND age(backend_xmin) >= age(each.lined_by::xid)
+                AND pid <> pg_backend_pid()
+        ) THEN
+            -- Whoever has not seen the change has written what it led to, and only has to commit.
+            UPDATE stayer_queues SET lined_until = pg_snapshot_xmax(pg_current_snapshot())
+            WHERE name = each.name AND lined_by = each.lined_by;
         END IF;
     END LOOP;
     RETURN folded;
@@ -769,6 +781,10 @@ BEGIN
         RAISE EXCEPTION 'stayer: a task with this id has been here and was purged';
     END IF;
     IF new."unique" IS NOT NULL THEN
+        IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+            RAISE EXCEPTION 'stayer: a task with a unique word can''t be inserted by a transaction that is %: it '
+                'may not see who holds the word. Use READ COMMITTED', upper(current_setting('transaction_isolation'));
+        END IF;
         PERFORM pg_advisory_xact_lock(stayer_key('unique ' || new.queue || ' ' || new."unique"));
         IF EXISTS (
             SELECT 1 FROM stayer_tasks
@@ -804,7 +820,7 @@ CREATE OR REPLACE FUNCTION stayer_queue_lined() RETURNS trigger
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     PERFORM stayer_put_into_lines(new.name);
-    UPDATE stayer_queues SET lined_by = pg_current_xact_id() WHERE name = new.name;
+    UPDATE stayer_queues SET lined_by = pg_current_xact_id(), lined_until = NULL WHERE name = new.name;
     RETURN NULL;
 END
 $$;

@@ -14,7 +14,10 @@ _FUNCTION = """
 CREATE OR REPLACE FUNCTION stayer_sealed() RETURNS trigger
 LANGUAGE plpgsql AS $function$
 BEGIN
-    IF EXISTS (SELECT 1 FROM stayer_meta WHERE key = 'seal') THEN
+    -- Or it can't be seen by a transaction that began before: the triggers are as new as the mark.
+    IF EXISTS (SELECT 1 FROM stayer_meta WHERE key = 'seal')
+        OR NOT pg_visible_in_snapshot('{since}'::xid8, pg_current_snapshot())
+    THEN
         RAISE EXCEPTION USING MESSAGE = '{message}';
     END IF;
     RETURN NULL;
@@ -31,7 +34,8 @@ def put_triggers(tx: PostgresTransaction, message: str) -> None:
     """Refuse every change from now on, with this message."""
     drop_triggers(tx)
     text = (PREFIX + message).replace("'", "''")
-    tx.ddl(_FUNCTION.format(message=text))
+    [(since,)] = tx.sql("SELECT pg_current_xact_id()::text")
+    tx.ddl(_FUNCTION.format(message=text, since=since))
     for table in _TABLES:
         tx.ddl(_TRIGGER.format(table=table))
 

@@ -76,6 +76,13 @@ INSERT INTO stayer_counts (
 )
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10 WHERE ?9::bigint IS NOT NULL;
 
+-- name: count.only
+-- The same for a queue that was made before, by somebody else: the caller's transaction may not see it yet.
+INSERT INTO stayer_counts (
+    waiting, scheduled, pending, reserved, started, complete, failed, cancelled, queue
+)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10 WHERE ?9::bigint IS NOT NULL;
+
 -- name: queue.make_all
 -- Those of these that are not there.
 INSERT INTO stayer_queues (name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 import psycopg
@@ -14,8 +15,9 @@ from psycopg.types.numeric import Int8Dumper
 from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.dialect import Dialect, Statements
 from stayer.stores.sql.forking import mind_forks
+from stayer.stores.sql.joined import LOOKED_UP, newest
 from stayer.stores.sql.postgres.dialect import DIALECT
-from stayer.stores.sql.transaction import Cell, Named, Row
+from stayer.stores.sql.transaction import Cell, Named, Row, Transaction
 
 
 class _FlagLoader(Loader):
@@ -103,11 +105,21 @@ class PostgresTransaction:
         self.messages: dict[str, None] = {}
         """Whom to wake once it is committed."""
         self.has_events = False
+        self.may_stay_open = begin is None
         self.make_queues: Callable[[list[str]], None] | None = None
         """Makes queues before this does: in a transaction that may stay open for long, a new row
         would keep all others waiting who submit to that queue."""
+        self.look: Callable[[], AbstractContextManager[Transaction]] | None = None
+        """Looks at what is committed by now, if this transaction sees nothing newer than itself."""
 
     def all(self, statement: Named, *parameters: Cell) -> list[Row]:
+        if self.look is not None and statement in LOOKED_UP:
+            look, self.look = self.look, None
+            try:
+                with look() as other:
+                    return newest(self, other, str(statement), *parameters)
+            finally:
+                self.look = look
         if self._prefetched:
             fetched = self._prefetched.pop((statement, repr(parameters)), None)
             if fetched is not None:
@@ -135,10 +147,11 @@ class PostgresTransaction:
 
     def send(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> None:
         self.has_events |= statement == "event"
-        text = self._statements[statement]
         if statement == "count" and self.make_queues is not None:
             parameters = list(parameters)
             self.make_queues([row[-1] for row in parameters])
+            statement = "count.only"
+        text = self._statements[statement]
         self._unsent.extend((text, row, None) for row in parameters)
 
     def prefetch(self, statement: Named, *parameters: Cell) -> None:

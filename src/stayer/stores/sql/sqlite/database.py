@@ -65,6 +65,7 @@ class SqliteTransaction:
         self.dialect = dialect
         self.bulk = bulk
         self.array = dialect.array
+        self.may_stay_open = False  # one that is open keeps all others from writing anyhow
 
     def all(self, statement: Named, *parameters: Cell) -> list[Row]:
         return self._execute(self._statements[statement], parameters).fetchall()

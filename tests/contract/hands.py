@@ -1,0 +1,113 @@
+"""Connections by hand to the tables of a store: for tests that say who waits for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import psycopg
+import pymysql
+
+from stayer.store import Store
+from stayer.stores.sql.mysql import MySqlStore
+from stayer.stores.sql.postgres import PostgresStore
+from stayer.stores.sql.store import SqlStore
+from tests.contract.builders import PATIENCE
+
+
+class Hand(Protocol):
+    """Somebody's connection, with a transaction that is begun by the first statement."""
+
+    raw: Any
+    """As `submit_on` takes it."""
+    new_events: str
+    """The table into which events come."""
+
+    def ask(self, text: str) -> list[tuple[Any, ...]]:
+        """The rows that SQL gives."""
+
+    def wait_for_lock(self, number: int = 1) -> None:
+        """Until so many others wait for a lock."""
+
+    def commit(self) -> None:
+        """End the transaction."""
+
+    def rollback(self) -> None:
+        """Undo it."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class _Hand:
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.commit, self.rollback, self.close = raw.commit, raw.rollback, raw.close
+
+    def ask(self, text: str) -> list[tuple[Any, ...]]:
+        with self.raw.cursor() as cursor:
+            cursor.execute(text)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def _wait(self, text: str, number: int) -> None:
+        for _ in range(int(PATIENCE * 5)):
+            if self.ask(text)[0][0] >= number:
+                return
+        raise AssertionError("nobody waits")
+
+
+class PostgresHand(_Hand):
+    new_events = "stayer_new_events"
+
+    def __init__(self, store: PostgresStore) -> None:
+        address = store._database.address
+        super().__init__(psycopg.connect(address.conninfo))
+        self.ask(f"SET search_path TO {address.schema}")
+        self.commit()
+
+    def wait_for_lock(self, number: int = 1) -> None:
+        self._wait("SELECT count(*), pg_sleep(0.01) FROM pg_locks WHERE NOT granted", number)
+
+
+class MySqlHand(_Hand):
+    new_events = "stayer_events"
+
+    def __init__(self, store: MySqlStore) -> None:
+        options = {**store._database._options, "charset": "utf8mb4", "autocommit": False}
+        super().__init__(pymysql.connect(**options))
+        # The tables were emptied by hand before. An id that was there, and is not cleared away yet,
+        # is locked with all that lies around it by a caller who brings it again. To Stayer itself
+        # that does not happen, for it accepts no id that was deleted lately.
+        self.ask("SET GLOBAL innodb_max_purge_lag_wait = 0")
+
+    def wait_for_lock(self, number: int = 1) -> None:
+        # The server looks again only if nobody has asked for a tenth of a second.
+        self._wait(
+            "SELECT count(*), sleep(0.15) FROM information_schema.innodb_trx "
+            "WHERE trx_state = 'LOCK WAIT'",
+            number,
+        )
+
+
+@contextmanager
+def hands(store: Store, number: int) -> Iterator[list[Hand]]:
+    """So many connections to a store's tables."""
+    made: list[Hand] = []
+    try:
+        for _ in range(number):
+            if isinstance(store, PostgresStore):
+                made.append(PostgresHand(store))
+            else:
+                assert isinstance(store, MySqlStore)
+                made.append(MySqlHand(store))
+        yield made
+    finally:
+        for hand in made:
+            hand.close()
+
+
+def database(store: Store) -> Any:
+    """What a store on SQL stands on."""
+    assert isinstance(store, SqlStore)
+    return store._database
