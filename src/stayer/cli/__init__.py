@@ -63,6 +63,7 @@ VERBS = {
         "Take tasks and run them, each in its own process, or with --threads in a thread.",
     ),
     "up": Verb(RUNNING, "Create the store if needed, and run a worker and a server here."),
+    "rehearse": Verb(RUNNING, "Kill a task again and again, and compare what comes of it."),
     "drain": Verb(RUNNING, "Let workers finish what they run, and take no more tasks."),
     "serve": Verb(RUNNING, "Serve the HTTP API and the web page, and print a login link."),
     "code": Verb(RUNNING, "List and remove what was installed for tasks on this machine."),

@@ -210,14 +210,22 @@ def said_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
         fields["after"] = [_resolve(given, id) for id in fields["after"]]
     if "near" in fields:
         fields["near"] = _resolve(given, fields["near"])
-    if "parameters" in fields:
-        fields["parameters"] = _parameters(fields["parameters"])
-    if single := single_values("-p", options.get("set_parameters", ())):
-        known = fields.get("parameters", {})
-        if not isinstance(known, dict):
-            raise BadInput("-p sets single parameters of an object: give --data an object, or none")
-        fields["parameters"] = {**known, **single}
+    single = options.get("set_parameters", ())
+    if "parameters" in fields or single:
+        fields["parameters"] = parameters_of(fields.get("parameters"), single)
     return fields
+
+
+def parameters_of(data: str | None, written: Sequence[str]) -> Value:
+    """What `--data` gives, with what each `-p NAME=VALUE` sets."""
+    given = None if data is None else _parameters(data)
+    single = single_values("-p", written)
+    if not single:
+        return given
+    known = {} if data is None else given
+    if not isinstance(known, dict):
+        raise BadInput("-p sets single parameters of an object: give --data an object, or none")
+    return {**known, **single}
 
 
 def single_values(option: str, written: Sequence[str]) -> dict[str, JSON]:

@@ -11,6 +11,7 @@ With pytest, ask for the fixture `stayer_store`.
 from __future__ import annotations
 
 from stayer.testing.clock import Clock
+from stayer.testing.rehearsal import Rehearsal, rehearse
 from stayer.testing.store import TestStore, store
 
-__all__ = ["Clock", "TestStore", "store"]
+__all__ = ["Clock", "Rehearsal", "TestStore", "rehearse", "store"]
