@@ -11,6 +11,9 @@ import tempfile
 
 from bench.measure import say
 
+_TASK = "import stayer.task.__main__, stayer; stayer.App().task(name='f')(lambda x: x)"
+"""What each function in a process of its own imports, before its own module does anything."""
+
 
 def cpu(command: list[str], store: str, runs: int = 11) -> float:
     """The median of the CPU time that the command takes."""
@@ -46,3 +49,6 @@ def startup() -> None:
             found = cpu(command, store)
             say(what, f"{1000 * found:.0f} ms", f"aim < {1000 * aim:.0f} ms" if aim else "",
                 found < aim if aim else None)  # fmt: skip
+        bare, task = cpu(cases[0][1], store), cpu([sys.executable, "-c", _TASK], store)
+        say("a task's process, over a bare Python", f"{1000 * (task - bare):.0f} ms",
+            "aim < 60 ms", task - bare < 0.06)  # fmt: skip

@@ -132,6 +132,8 @@ if not TYPE_CHECKING:  # to a type checker it would be as if any name were there
         """Import a name when it is first used: `import stayer` itself costs next to nothing."""
         if name in ("aio", "testing"):
             return import_module(f"stayer.{name}")
+        if name == "App":  # in the process of each task: without what it only submits with
+            return import_module("stayer.app").App
         if name in __all__:
             for layer in map(import_module, _LAYERS):
                 if hasattr(layer, name):

@@ -30,14 +30,11 @@ from weakref import WeakSet
 
 import msgspec
 
-from stayer.client import Client, TaskHandle
 from stayer.client.arguments import Arguments, from_json, to_json
 from stayer.client.submit import Defaults, Life, build, submit, submit_many, with_parameters
 from stayer.client.values import Duration, Moment, seconds
 from stayer.core.errors import BadInput, BadResult
 from stayer.core.model import JSON, NewTask, Task, Value
-from stayer.core.schedules import parse
-from stayer.core.schedules.model import CatchUp, Overlap, Schedule
 from stayer.task.context import Context, current_task
 
 P = ParamSpec("P")
@@ -47,6 +44,8 @@ Scheduled = TypeVar("Scheduled", bound="TaskFunction[..., Any]")
 
 if TYPE_CHECKING:
     from stayer import aio
+    from stayer.client import Client, TaskHandle
+    from stayer.core.schedules.model import CatchUp, Overlap, Schedule
 
     Coro = Coroutine[Any, Any, R]
 
@@ -71,8 +70,7 @@ class App:
 
     def __init__(self, url_or_client: str | Client | None = None, queue: str = "default") -> None:
         self.queue = queue
-        self._url = None if isinstance(url_or_client, Client) else url_or_client
-        self._client = url_or_client if isinstance(url_or_client, Client) else None
+        self._url, self._client = _url_and_client(url_or_client)
         self._connecting = threading.Lock()
         self._functions: dict[str, TaskFunction[..., Any]] = {}
         self._before: list[Callable[[Context], object]] = []
@@ -85,6 +83,8 @@ class App:
         """The client it submits with, connected when first used."""
         with self._connecting:
             if self._client is None:
+                from stayer.client import Client
+
                 self._client = Client(self._url)
             return self._client
 
@@ -164,6 +164,9 @@ class App:
         def declare(function: Scheduled) -> Scheduled:
             called = function.name if name is None else name
             task = function.pattern(parameters or {})
+            from stayer.core.schedules import parse
+            from stayer.core.schedules.model import Schedule
+
             wanted = Schedule(
                 name=called, cron=expression, zone=zone, overlap=overlap, catch_up=catch_up,
                 jitter=seconds(jitter), paused=paused, task=parse.without_id(task),
@@ -178,6 +181,8 @@ class App:
     @property
     def schedules(self) -> tuple[dict[str, JSON], ...]:
         """What it wants submitted by the clock, as it is written in JSON."""
+        from stayer.core.schedules import parse
+
         return tuple(map(parse.schedule_json, self._schedules.values()))
 
     def before(self, hook: Hook, /) -> Hook:
@@ -197,7 +202,7 @@ class App:
     def call(self, task: Task | TaskHandle[object] | Context) -> Value:
         """Run the function of a task with its parameters; the result as it is to be stored."""
         function = self._function_of(task)
-        if isinstance(task, TaskHandle):
+        if not isinstance(task, Task | Context):
             task = task.record
         if isinstance(task, Task) and (self._before or self._after or function.wants_context):
             task = Context.detached(task)
@@ -229,13 +234,16 @@ class App:
         return function
 
 
+def _url_and_client(given: str | Client | None) -> tuple[str | None, Client | None]:
+    return (given, None) if given is None or isinstance(given, str) else (None, given)
+
+
 class Binding:
     """An app that points at another store, until it is undone."""
 
     def __init__(self, app: App, url_or_client: str | Client | None) -> None:
         self._app = app
-        given = url_or_client if isinstance(url_or_client, Client) else None
-        url = None if isinstance(url_or_client, Client) else url_or_client
+        url, given = _url_and_client(url_or_client)
         with app._connecting:
             self._before = app._url, app._client
             app._url, app._client = url, given
@@ -360,7 +368,7 @@ class TaskFunction(Generic[P, R]):
         parameters = self._arguments.pack(*args, **kwargs)
         client = self._app.client
         answer = submit(client.store, self._new(parameters, client.defaults), self._connection)
-        return TaskHandle(client.store, answer.task, self._convert, answer.fresh)
+        return self._handle(answer.task, answer.fresh)
 
     def submit_many(
         self, calls: Iterable[Mapping[str, object]], *, ids: Iterable[str] | None = None
@@ -372,10 +380,12 @@ class TaskFunction(Generic[P, R]):
         parameters = (self._arguments.pack(**call) for call in calls)
         tasks = with_parameters(self._new(None, client.defaults), parameters, ids)
         accepted = submit_many(client.store, tasks, self._connection)
-        return [
-            TaskHandle(client.store, answer.task, self._convert, answer.fresh)
-            for answer in accepted
-        ]
+        return [self._handle(answer.task, answer.fresh) for answer in accepted]
+
+    def _handle(self, task: Task, fresh: bool | None = None) -> TaskHandle[R]:
+        from stayer.client.handle import TaskHandle
+
+        return TaskHandle(self._app.client.store, task, self._convert, fresh)
 
     async def asubmit(self, *args: P.args, **kwargs: P.kwargs) -> aio.TaskHandle[R]:
         """Submit a call without blocking the event loop; the handle is awaited, too."""
@@ -413,7 +423,7 @@ class TaskFunction(Generic[P, R]):
         found = self._app.client.get_task(id)
         if found.name != self.name:
             raise BadInput(f"task {id} is one of {found.kind or 'no function'}, not of {self.name}")
-        return TaskHandle(self._app.client.store, found.record, self._convert)
+        return self._handle(found.record)
 
     def call(self, parameters: Value, context: Context | None = None) -> Value:
         """Run the function with stored parameters; the result as it is to be stored."""

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -25,11 +25,12 @@ from stayer.core.fields import SUBMISSION, Kind
 from stayer.core.model import JSON, Code, NewTask, Submitted, UniqueWhile, Value, WhenFailed
 from stayer.core.retries import class_name, find_misspelling
 from stayer.core.submit import checks
-from stayer.core.submit.edits import Edits
-from stayer.service import tracing
-from stayer.service.control import tasks as control
-from stayer.service.degraded.ambiguous import naming_drawn_ids
-from stayer.store import Store
+
+if TYPE_CHECKING:
+    from stayer.core.submit.edits import Edits
+    from stayer.store import Store
+
+# What submits is imported when it does: an app in the process of a task only builds tasks.
 
 CHUNK = 1000
 """How many tasks go to the store at a time."""
@@ -157,6 +158,8 @@ def build_edits(
     options: Options,
 ) -> Edits:
     """Return what is to be different of a task that is there; None is the default."""
+    from stayer.core.submit.edits import Edits
+
     fields = _read(options)
     if parameters is not UNSET:
         fields["parameters"] = parameters
@@ -234,6 +237,8 @@ def submit(store: Store, new: NewTask, connection: object = None) -> Submitted:
     """Submit a task; return the one that is there now, made by this call or before. Raises
     DeletedId if it has been deleted.
     """
+    from stayer.service.control import tasks as control
+
     answer = _accept(store, [new], connection)[0]
     control.refuse_deleted(new, answer)
     _warn_of_other(new, answer)
@@ -288,6 +293,8 @@ def chunks(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _accept(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
+    from stayer.service import tracing
+
     if not tracing.is_near():
         return _accept_traced(store, tasks, connection)
     with tracing.trace_submit(tasks) as traced:
@@ -295,6 +302,9 @@ def _accept(store: Store, tasks: Sequence[NewTask], connection: object) -> list[
 
 
 def _accept_traced(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
+    from stayer.service.control import tasks as control
+    from stayer.service.degraded.ambiguous import naming_drawn_ids
+
     control.check_startable(store, tasks)
     if connection is None:
         with naming_drawn_ids(store, tasks):
@@ -311,6 +321,8 @@ def _add_to_error(error: Exception, news: str) -> None:
 
 
 def _warn_of_other(new: NewTask, answer: Submitted) -> None:
+    from stayer.service.control import tasks as control
+
     differs = control.difference(new, answer)
     if differs is not None:
         warnings.warn(f"task {new.id} {differs}", DuplicateWarning, stacklevel=_callers_level())

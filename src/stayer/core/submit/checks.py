@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, get_args
 
 import msgspec
 
-from stayer.core import code, codec, ids, limits, meta, units
+from stayer.core import codec, ids, limits, meta, units
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.fields import MOST, SUBMISSION, Kind
 from stayer.core.limits import PROGRAM, WORD, quote
@@ -263,6 +263,14 @@ _OF_KIND: dict[Kind, Check] = {
     "variables": _variables,
     "value": _as_it_is,
 }
+
+
+def _code(what: str, asked: Any) -> Any:
+    from stayer.core import code  # its many patterns cost milliseconds, and few tasks have code
+
+    return code.check(what, asked)
+
+
 _OWN: dict[str, Check] = {
     "command": _command,
     "cwd": _path,
@@ -271,7 +279,7 @@ _OWN: dict[str, Check] = {
     "expire": _from_now,
     "after": _upstreams,
     "notify": _hooks,
-    "code": code.check,
+    "code": _code,
     "meta": meta.check,
 }
 """Checks that are for one field alone."""
