@@ -264,6 +264,16 @@ class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
             )
         )  # fmt: skip
 
+    async def declare_complete(self, result: Storable = None) -> Self:
+        """Say that it is done, with this result, whatever became of it here."""
+        await asyncio.to_thread(self.sync.declare_complete, result)
+        return self
+
+    async def declare_failed(self, error: str = "") -> Self:
+        """Say that it has failed, whatever became of it here."""
+        await asyncio.to_thread(self.sync.declare_failed, error)
+        return self
+
     async def set_meta(self, /, **fields: JSON) -> Self:
         """Set fields of your own, whatever state it is in; None takes one away."""
         await asyncio.to_thread(self.sync.set_meta, **fields)

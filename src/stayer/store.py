@@ -52,6 +52,7 @@ from stayer.core.model import (
     Submitted,
     Task,
     Usage,
+    Value,
     Worker,
 )
 from stayer.core.move.records import Batch, Record, Seal, Stage
@@ -110,6 +111,12 @@ class Operator(Protocol):
 
     def cancel(self, id: str, grace: float | None = None) -> Task:
         """Cancel a task: at once if it waits, else by asking its worker."""
+
+    def complete(self, id: str, result: Value = None) -> Task:
+        """Declare a task that does not run complete by hand."""
+
+    def fail(self, id: str, error: str = "") -> Task:
+        """Declare a task that does not run failed by hand."""
 
     def retry(
         self,

@@ -40,6 +40,8 @@ VERBS = {
     "sweep": Verb(TASKS, "Run a command or function with each combination of parameters."),
     "flow": Verb(TASKS, "Submit, list, show, wait for, cancel and retry whole flows."),
     "cancel": Verb(TASKS, "Cancel tasks; running ones are asked to stop, then killed."),
+    "complete": Verb(TASKS, "Declare tasks complete by hand, with a result."),
+    "fail": Verb(TASKS, "Declare tasks failed by hand, with an error."),
     "retry": Verb(TASKS, "Run finished tasks again, perhaps with changes."),
     "clone": Verb(TASKS, "Submit a task again, with changes, and print the new id."),
     "edit": Verb(TASKS, "Change tasks that wait: what they run, parameters, times, limits."),
@@ -48,7 +50,7 @@ VERBS = {
     "delete": Verb(TASKS, "Forget finished tasks."),
     "purge": Verb(TASKS, "Forget the finished tasks that ended long ago."),
     "report": Verb(
-        TASKS, "Say from within a task how far it is, save its state, or set its result."
+        TASKS, "Say from within a task how far it is, save its state, set its result or meta."
     ),
     "pause": Verb(
         RUNNING,
@@ -57,7 +59,7 @@ VERBS = {
     "resume": Verb(RUNNING, "Resume paused tasks, or let tasks of a paused queue be taken again."),
     "signal": Verb(RUNNING, "Send a signal to the process of running tasks."),
     "stack": Verb(RUNNING, "Show where a running Python task is: the stacks of its threads."),
-    "set": Verb(RUNNING, "Change the limits, priority or hooks of tasks that have not ended."),
+    "set": Verb(RUNNING, "Change the limits, priority, hooks or meta of tasks."),
     "worker": Verb(
         RUNNING,
         "Take tasks and run them, each in its own process, or with --threads in a thread.",

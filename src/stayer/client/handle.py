@@ -221,6 +221,20 @@ class TaskHandle(TaskView, Generic[R_co]):
         self._record = operator_of(self._store).cancel(self.id, limit)
         return self
 
+    def declare_complete(self, result: Storable = None) -> Self:
+        """Say that it is done, with this result, whatever became of it here: one that waits, or
+        that has ended otherwise. Refused while it runs: cancel it first.
+        """
+        self._record = operator_of(self._store).complete(self.id, cast(Value, result))
+        return self
+
+    def declare_failed(self, error: str = "") -> Self:
+        """Say that it has failed, whatever became of it here; it is not retried by itself. Refused
+        while it runs: cancel it first.
+        """
+        self._record = operator_of(self._store).fail(self.id, error)
+        return self
+
     def retry(
         self,
         *,

@@ -42,6 +42,7 @@ from stayer.core.model import (
 )
 from stayer.core.units import as_wait
 
+_BY_HAND = "by hand"
 EXPIRED = Fault("Expired", "too old to be started")
 
 NOT_TO_THREADS: tuple[Verb, ...] = ("pause", "resume", "signal", "set")
@@ -139,6 +140,18 @@ class Cancel(Struct, frozen=True):
     grace: float | None = None
 
 
+class DeclareComplete(Struct, frozen=True):
+    """Somebody says that it is done, whatever became of it here."""
+
+    result: Value = None
+
+
+class DeclareFailed(Struct, frozen=True):
+    """Somebody says that it has failed, whatever became of it here."""
+
+    error: Fault
+
+
 class Ask(Struct, frozen=True):
     """Somebody asks something of the running task."""
 
@@ -233,6 +246,8 @@ Happening: TypeAlias = (
     | Stop
     | Expire
     | Cancel
+    | DeclareComplete
+    | DeclareFailed
     | Ask
     | Note
     | Pin
@@ -260,6 +275,12 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     **{(state, Expire): ("failed",) for state in QUEUED},
     **{(state, Cancel): ("cancelled",) for state in QUEUED},
     **{(state, Cancel): (state,) for state in RUNNING},
+    **{
+        (state, DeclareComplete): ("complete",)
+        for state in (*QUEUED, *FINISHED)
+        if state != "complete"
+    },
+    **{(state, DeclareFailed): ("failed",) for state in (*QUEUED, *FINISHED) if state != "failed"},
     **{(state, Ask): (state,) for state in RUNNING},
     **{(state, Note): (state,) for state in RUNNING},
     **{(state, Pin): (state,) for state in (*QUEUED, *RUNNING)},
@@ -343,6 +364,15 @@ def _decide(task: Task, happening: Happening) -> Change:
             if task.state in QUEUED:
                 return _finish_cancelled(task)
             return _ask(task, "cancel", {} if grace is None else {"grace": grace})
+        case DeclareComplete(result=result):
+            sets: _Sets = {"orders": (), "error": None, "fingerprint": None}
+            return _declare(
+                _change(
+                    task, "complete", sets, ending="done", note=_BY_HAND, order=True, result=result
+                )
+            )
+        case DeclareFailed(error=error):
+            return _declare(_finish_failed(task, "error", error, note=_BY_HAND))
         case Ask(verb=verb, arguments=arguments):
             return _ask(task, verb, arguments)
         case Note(event=event, note=note):
@@ -385,7 +415,7 @@ class _Sets(TypedDict, total=False):
     orders: tuple[Order, ...]
     notify: tuple[str, ...]
     meta: dict[str, JSON] | None
-    fingerprint: str
+    fingerprint: str | None
     returned_from: str
     pinned: Pinned | None
     lock: str | None
@@ -477,12 +507,29 @@ def _after_failed_upstream(task: Task, failed: UpstreamFailed) -> Change:
             assert_never(never)
 
 
-def _finish_failed(task: Task, ending: Ending, fault: Fault, sets: _Sets = _NOTHING) -> Change:
+def _declare(change: Change) -> Change:
+    """Let a person's word on how a task ended hold, also where it has ended before: it does not run
+    again, so it needs no unique word.
+    """
+    return replace(change, unique_is_free=False)
+
+
+def _finish_failed(
+    task: Task, ending: Ending, fault: Fault, sets: _Sets = _NOTHING, note: str | None = None
+) -> Change:
     # Scripts of stores let tasks expire too, and know no kinds.
     runs = task.program if ending == "expired" else task.kind
     mark = fingerprint(runs, ending, fault)
     fields: _Sets = {**sets, "orders": (), "error": fault, "fingerprint": mark}
-    return _change(task, "failed", fields, ending=ending)
+    return _change(
+        task,
+        "failed",
+        fields,
+        ending=ending,
+        note=note,
+        order=note is not None,
+        result=None if task.state == "complete" else UNSET,
+    )
 
 
 def _finish_cancelled(task: Task, sets: _Sets = _NOTHING) -> Change:
@@ -669,6 +716,13 @@ def _refusal(task: Task, happening: Happening) -> str:
     what = type(happening).__name__.lower()
     text = f"task {task.id} is {task.state}"
     match happening:
+        case DeclareComplete() | DeclareFailed() if task.state in RUNNING:
+            return (
+                f"{text}: what runs has an end of its own. Cancel it first, and then say how it "
+                "ended (`--stop` does both)"
+            )
+        case DeclareComplete() | DeclareFailed():
+            return f"{text} already"
         case Retry():
             return f"{text}: only a finished task can be retried"
         case Cancel() | Hold() | Release() | Set() | Pin() if task.state in FINISHED:

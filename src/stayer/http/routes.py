@@ -130,6 +130,16 @@ _STEERING = (
         body=tasks.CancelBody, answer="Task", problems=(404, 409, 415),
     ),
     Route(
+        method="POST", path=f"{_TASK}/complete", role="operate", run=tasks.complete,
+        summary="Declare a task that does not run complete by hand, with a result.",
+        body=tasks.CompleteBody, answer="Task", problems=(404, 409, 413, 415),
+    ),
+    Route(
+        method="POST", path=f"{_TASK}/fail", role="operate", run=tasks.fail,
+        summary="Declare a task that does not run failed by hand, with an error.",
+        body=tasks.FailBody, answer="Task", problems=(404, 409, 415),
+    ),
+    Route(
         method="POST", path=f"{_TASK}/retry", role="operate", run=tasks.retry,
         summary="Run a finished task again, from its last checkpoint or from the start, perhaps "
         "with changes.",

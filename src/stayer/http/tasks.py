@@ -199,6 +199,29 @@ def cancel(call: Call) -> Answer:
     return Answer(call.record(control.cancel(call.store, call.path["id"], body.seconds())))
 
 
+class CompleteBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What came out of it."""
+
+    result: Annotated[Any, Meta(description='A JSON value, or `{"base64": …}` for bytes.')] = None
+
+
+class FailBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What went wrong."""
+
+    error: Annotated[str, Meta(max_length=control.ERROR_TEXT)] = ""
+
+
+def complete(call: Call) -> Answer:
+    """Declare a task complete by hand."""
+    result = codec.as_value(call.body.result, "result")
+    return Answer(call.record(control.complete(call.store, call.path["id"], result)))
+
+
+def fail(call: Call) -> Answer:
+    """Declare a task failed by hand."""
+    return Answer(call.record(control.fail(call.store, call.path["id"], call.body.error)))
+
+
 class RetryBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to run it again."""
 

@@ -38,6 +38,8 @@ class LocalOperator:
         self.store = store
 
     cancel = _over_store(tasks.cancel)
+    complete = _over_store(tasks.complete)
+    fail = _over_store(tasks.fail)
     retry = _over_store(tasks.retry)
     edit = _over_store(tasks.edit)
     clone = _over_store(tasks.clone)

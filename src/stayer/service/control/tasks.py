@@ -15,7 +15,7 @@ from typing import Unpack
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from stayer.core import ids, queue_settings, units
+from stayer.core import codec, ids, queue_settings, units
 from stayer.core import meta as own_fields
 from stayer.core.errors import (
     BadInput,
@@ -29,6 +29,8 @@ from stayer.core.flows.model import part_of
 from stayer.core.lifecycle import (
     Ask,
     Cancel,
+    DeclareComplete,
+    DeclareFailed,
     Edit,
     Happening,
     Hold,
@@ -40,17 +42,20 @@ from stayer.core.lifecycle import (
     decide,
     is_early,
 )
+from stayer.core.limits import check_length
 from stayer.core.model import (
     FINISHED,
     JSON,
     QUEUED,
     RUNNING,
+    Fault,
     Filter,
     NewTask,
     QueueInfo,
     State,
     Submitted,
     Task,
+    Value,
     Verb,
     Worker,
 )
@@ -76,6 +81,9 @@ LOOK_S = 1.0
 
 PREFIX_LETTERS = 4
 """How many letters of an id name a task that is to be changed: fewer may be a slip in another's."""
+
+ERROR_TEXT = 10_000
+"""How many characters somebody may say of what went wrong."""
 
 LIMITS = {"time": "time_limit", "silence": "silence_limit", "memory": "memory_limit"}
 """What can be limited in a task (seconds, seconds, bytes), and what its policy calls it."""
@@ -200,6 +208,23 @@ def cancel(store: WorkerStore, id: str, grace: float | None = None) -> Task:
         return Cancel(grace)
 
     return _apply(store, id, unless_wanted)
+
+
+def complete(store: WorkerStore, id: str, result: Value = None) -> Task:
+    """Declare a task complete by hand, with a result: one that waits, or that has ended otherwise.
+    A running one is refused: cancel it first.
+    """
+    codec.pack(result, "the result", codec.RESULT_LIMIT)  # says what is wrong with it
+    return _apply(store, id, lambda task: DeclareComplete(result))
+
+
+def fail(store: WorkerStore, id: str, error: str = "") -> Task:
+    """Declare a task failed by hand: one that waits, or that has ended otherwise. It is not retried
+    by itself. A running one is refused: cancel it first.
+    """
+    check_length("error", error, ERROR_TEXT)
+    fault = Fault("DeclaredFailed", error or "somebody declared it failed")
+    return _apply(store, id, lambda task: DeclareFailed(fault))
 
 
 def retry(

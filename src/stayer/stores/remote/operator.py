@@ -8,7 +8,8 @@ import msgspec
 
 from stayer.core.insight import explanation
 from stayer.core.insight.explanation import Explanation
-from stayer.core.model import JSON, Submitted, Task
+from stayer.core.model import JSON, Submitted, Task, Value
+from stayer.core.submit.checks import written_value
 from stayer.core.submit.edits import Edits, written
 from stayer.stores.remote import records
 from stayer.stores.remote.connection import Connection, path_of
@@ -22,6 +23,12 @@ class RemoteOperator:
 
     def cancel(self, id: str, grace: float | None = None) -> Task:
         return self._verb(id, "cancel", {"grace": grace})
+
+    def complete(self, id: str, result: Value = None) -> Task:
+        return self._verb(id, "complete", {"result": written_value(result)})
+
+    def fail(self, id: str, error: str = "") -> Task:
+        return self._verb(id, "fail", {"error": error})
 
     def retry(
         self,
