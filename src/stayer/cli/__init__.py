@@ -68,6 +68,7 @@ VERBS = {
     "rehearse": Verb(RUNNING, "Kill a task again and again, and compare what comes of it."),
     "drain": Verb(RUNNING, "Let workers finish what they run, and take no more tasks."),
     "serve": Verb(RUNNING, "Serve the HTTP API and the web page, and print a login link."),
+    "mcp": Verb(RUNNING, "Let an assistant submit, watch, explain and cancel tasks, over MCP."),
     "code": Verb(RUNNING, "List and remove what was installed for tasks on this machine."),
     "cron": Verb(STORE, "Submit tasks on a schedule."),
     "queues": Verb(STORE, "List queues; remove one, set its limits, hooks or what it keeps."),

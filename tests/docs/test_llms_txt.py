@@ -1,0 +1,31 @@
+"""The map of the pages for language models."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_it_names_every_page_by_a_link_that_leads_there(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("llms_txt", ROOT / "docs" / "llms_txt.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.on_post_build({"site_dir": str(tmp_path)})
+
+    text = (tmp_path / "llms.txt").read_text()
+    assert text.startswith("# Stayer\n\n> ")
+    links = re.findall(r"^- \[[^]]+\]\(([^)]+)\)", text, re.MULTILINE)
+    there = {
+        page.relative_to(ROOT / "docs").as_posix()
+        for kind in ("tutorial", "how-to", "reference", "explanation")
+        for page in (ROOT / "docs" / kind).rglob("*.md")
+    }
+    assert sorted(links) == sorted(there)
+    bare = [line for line in text.splitlines() if line.startswith("- ") and "): " not in line]
+    assert len(bare) <= 2, bare
+    assert "llms_txt.py" in (ROOT / "mkdocs.yml").read_text()
