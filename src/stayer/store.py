@@ -203,6 +203,12 @@ class StoreBase(Protocol):
         Raises StoreUnusable if a newer version of Stayer has been here.
         """
 
+    def is_made(self) -> bool:
+        """Tell, changing nothing, whether `setup` has made what it needs, of whatever version; True
+        where nothing has to be made.
+        """
+        return True
+
     def ddl(self) -> str:
         """Give the SQL that makes the tables, for whoever has the right to run it. Raises Refused
         unless the store is an SQL database.

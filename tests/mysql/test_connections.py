@@ -181,3 +181,13 @@ class TestSubmitOn:
     def test_something_else_is_no_connection(self, store: MySqlStore) -> None:
         with pytest.raises(BadInput, match="PyMySQL"):
             store.submit_on(object(), [new("a")])
+
+
+def test_to_look_whether_there_are_tables_makes_none(server: MariaDbServer, url: str) -> None:
+    url = f"{url}&prefix=other_" if "?" in url else f"{url}?prefix=other_"
+    store = open_store(url)
+    assert not store.is_made()
+    assert server.sql("SHOW TABLES LIKE 'other%'", url.partition("?")[0].rpartition("/")[2]) == []
+    store.setup()
+    assert store.is_made()
+    store.close()

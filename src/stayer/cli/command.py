@@ -107,14 +107,12 @@ def _refuse_what_is_not_there(store: Store) -> None:
     with suppress(BadInput):  # nobody's home: then this is not the default
         if store.url == default_store(os.environ):
             return
-    if (
-        store.path is not None
-        and os.path.isdir(os.path.dirname(store.path))
-        and not os.path.exists(store.path)
-    ):
+    if store.path is not None and not os.path.isdir(os.path.dirname(store.path)):
+        return  # which `setup` says better
+    if not store.is_made():
         raise StoreUnusable(
-            f"there is no store at {store.path}: fix --store or STAYER_STORE, or make it with "
-            "`stayer init`"
+            f"there is no store at {store.path or store.url}: fix --store or STAYER_STORE, or make "
+            "it with `stayer init`"
         )
 
 

@@ -286,6 +286,12 @@ def _check_refused_results(state: Path) -> Iterator[Finding]:
 
 def _check_store(store: Store) -> Iterator[Finding]:
     try:
+        if store.path is None and not store.is_made():
+            yield Finding(
+                "store", "fail", f"there are no tables at {store.url}", "run `stayer init`"
+            )
+            yield from store.check()
+            return
         store.setup()
         apart = store.now() - _local_clock()
         queues, away = partly(store, (), store.queues)

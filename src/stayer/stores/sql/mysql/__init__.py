@@ -88,6 +88,13 @@ class MySqlStore(SqlStore):
 
     _database: Database
 
+    def is_made(self) -> bool:
+        """Whether there are tables."""
+        from stayer.stores.sql.mysql.schema import version
+
+        with self._database.looking() as tx:
+            return version(tx, self.url) > 0
+
     def check(self) -> list[Finding]:
         """What `stayer doctor` asks."""
         return check(self._database)

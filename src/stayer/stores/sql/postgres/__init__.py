@@ -31,6 +31,13 @@ class PostgresStore(SqlStore):
 
     _database: Database
 
+    def is_made(self) -> bool:
+        """Whether there are tables."""
+        from stayer.stores.sql.postgres.schema import version
+
+        with self._database.read() as tx:
+            return version(tx, self._database.address) > 0
+
     def check(self) -> list[Finding]:
         """What `stayer doctor` asks."""
         from stayer.stores.sql.postgres.health import check

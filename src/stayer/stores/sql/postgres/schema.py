@@ -60,8 +60,7 @@ def _upgrade(tx: PostgresTransaction, address: Address) -> None:
     for statement in _in_schema(address, exists=_has_schema(tx, address)):
         tx.script(statement)
     tables, functions, triggers = _parts(address)
-    version = _version(tx, address)
-    if version == 0:
+    if version(tx, address) == 0:
         tx.script(tables)
         tx.script(functions)
         tx.script(triggers)
@@ -96,7 +95,7 @@ def _has_schema(tx: PostgresTransaction, address: Address) -> bool:
 def is_current(tx: PostgresTransaction, address: Address) -> bool:
     """Whether there is nothing to make or upgrade."""
     return (
-        _version(tx, address) == VERSION
+        version(tx, address) == VERSION
         and _functions(tx) >= _revision()
         and not _missing_columns(tx)
     )
@@ -123,22 +122,23 @@ def _declaration(field: Field) -> str:
     return f"{declared} NOT NULL DEFAULT {default}"
 
 
-def _version(tx: PostgresTransaction, address: Address) -> int:
+def version(tx: PostgresTransaction, address: Address) -> int:
+    """That of the tables; 0 if there are none."""
     [(known,)] = tx.sql("SELECT to_regclass('stayer_meta') IS NOT NULL")
     rows = tx.sql("SELECT value FROM stayer_meta WHERE key = 'schema'") if known else []
     try:
-        version = int(rows[0][0]) if rows else 0
+        found = int(rows[0][0]) if rows else 0
     except ValueError:
         raise StoreUnusable(
             f"{address.url}: the version of its tables can't be read: fix it in stayer_meta, or "
             "restore the database from a backup"
         ) from None
-    if version > VERSION:
+    if found > VERSION:
         raise StoreUnusable(
-            f"{address.url} was made by a newer Stayer (tables of version {version}, this one "
+            f"{address.url} was made by a newer Stayer (tables of version {found}, this one "
             f"knows {VERSION}): upgrade Stayer here, or choose another store"
         )
-    return version
+    return found
 
 
 def _functions(tx: PostgresTransaction) -> int:

@@ -110,6 +110,10 @@ class SqliteStore(SqlStore):
         self.path: str = database.path
         self.mending = Mending(database)
 
+    def is_made(self) -> bool:
+        """Whether there is a file; what is in it, `setup` sees."""
+        return os.path.exists(self.path)
+
     def setup(self) -> None:
         """Make or upgrade the tables, and the folder that is the default."""
         _make_default_folder(self.url, os.path.dirname(self.path))
