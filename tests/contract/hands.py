@@ -30,6 +30,9 @@ class Hand(Protocol):
     def wait_for_lock(self, number: int = 1) -> None:
         """Until so many others wait for a lock."""
 
+    def end_who_waits(self) -> None:
+        """End the connections of those who wait for a lock."""
+
     def commit(self) -> None:
         """End the transaction."""
 
@@ -69,6 +72,9 @@ class PostgresHand(_Hand):
     def wait_for_lock(self, number: int = 1) -> None:
         self._wait("SELECT count(*), pg_sleep(0.01) FROM pg_locks WHERE NOT granted", number)
 
+    def end_who_waits(self) -> None:
+        self.ask("SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE NOT granted")
+
 
 class MySqlHand(_Hand):
     new_events = "stayer_events"
@@ -88,6 +94,13 @@ class MySqlHand(_Hand):
             "WHERE trx_state = 'LOCK WAIT'",
             number,
         )
+
+    def end_who_waits(self) -> None:
+        for (connection,) in self.ask(
+            "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx "
+            "WHERE trx_state = 'LOCK WAIT'"
+        ):
+            self.ask(f"KILL {connection}")
 
 
 @contextmanager
