@@ -142,6 +142,12 @@ class TaskView:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} of queue {self.queue}: {self.state}>"
 
+    def _repr_html_(self) -> str:
+        """Draw it, for a notebook."""
+        from stayer.client.draw_html import draw
+
+        return draw(self.record)
+
     @property
     def record(self) -> Task:
         """The task as it was when last read."""
