@@ -333,3 +333,14 @@ def test_a_line_with_a_task_that_could_never_start_is_refused(stayer: Here, stor
     line = '{"start_before": "2020-01-01T00:00:00Z"}'
     stayer("add", "--jsonl", "-", input=line).refuses("is over", "nothing was accepted")
     assert not list(control.find_all(store, Filter()))
+
+
+def test_a_hook_that_is_not_known_or_not_called_is_said_at_once(stayer: Here, folder: Path) -> None:
+    (folder / "stayer.toml").write_text('[hooks.phone]\ncommand = ["true"]\n')
+    stayer("add", "--notify", "phone", "--notify", "https://example.org/x", "--", "true").works()
+    slip = stayer("add", "--notify", "failed:phnoe", "--", "true")
+    assert "no hook is called 'phnoe' in stayer.toml: there are phone" in slip.err
+    for url in ("http://127.0.0.1:9/x", "http://localhost/", "http://[::1]/", "http://10.1.2.3/"):
+        assert "workers don't call it" in stayer("add", "--notify", url, "--", "true").err
+    (folder / "stayer.toml").write_text('[notices]\nhosts = ["127.0.0.0/8"]\n')
+    stayer("add", "--notify", "http://127.0.0.1:9/x", "--", "true").works()

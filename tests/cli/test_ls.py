@@ -253,7 +253,7 @@ def test_a_stale_worker_makes_no_difference_to_its_tasks(stayer: Here, store: St
     assert shown(stayer, "--state", "started") == [task.id]
 
 
-def test_at_eighty_columns_progress_is_worth_more_than_a_long_id(
+def test_at_eighty_columns_an_id_is_whole_and_other_columns_give_way(
     apart: Apart, store: Store, worker: str
 ) -> None:
     id = "nightly-2026-11-15T20:30:00Z"
@@ -265,7 +265,18 @@ def test_at_eighty_columns_progress_is_worth_more_than_a_long_id(
         terminal.until("epoch 2")
         assert terminal.end() == 0
     heading, row = STYLE.sub("", terminal.text).splitlines()[:2]
-    assert "nightly-" in row
-    assert id not in row
+    assert id in row
     assert "NODE" not in heading
     assert len(row.rstrip()) <= 80
+
+
+def test_an_id_that_does_not_fit_goes_on_in_the_next_line(apart: Apart, store: Store) -> None:
+    id = "a" * 30 + "b" * 30 + "c" * 30
+    submit(store, new(id))
+    with Terminal(apart, "ls", width=80) as terminal:
+        terminal.until("c" * 10)
+        assert terminal.end() == 0
+    text = STYLE.sub("", terminal.text)
+    parts = [line.split()[0] for line in text.splitlines()[1:] if line.strip()]
+    assert "".join(parts) == id
+    assert "pending" in text

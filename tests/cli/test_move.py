@@ -38,6 +38,9 @@ def test_a_store_is_moved_and_the_next_command_is_named(
 
     # The old one can be looked at, says where it has gone, and takes nothing.
     assert "this store was moved to" in stayer("ls").err
+    looked = stayer("doctor")
+    assert looked.code == 1
+    assert f"moved        this store was moved to {moved_to(tmp_path)}" in looked.out
     code = stayer("add", "--", "true")
     assert (code.code, code.out) == (2, "")
     assert f"this store was moved to {moved_to(tmp_path)}: use that one" in code.err

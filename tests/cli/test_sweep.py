@@ -128,3 +128,12 @@ def test_a_command_that_names_its_parameters_gets_no_others_without_them(
     task = get(store, "s.sweep.1" if verb == "retry" else done.lines[0])
     assert task.command == command[1:]
     assert task.parameters == {"lr": 0.05, "seed": 2}
+
+
+def test_its_id_is_understood_by_show_and_cancel(stayer: Here, store: Store, ended: str) -> None:
+    assert "no room" in stayer("show", "s").works().out
+    assert len(stayer("show", "s", "--json").works().json["runs"]) == 4
+    stayer("sweep", "-p", "n=1..3", "--id", "t", "--", "run", "{n}").works()
+    assert stayer("cancel", "t").works().lines == [f"t.sweep.{n} cancelled" for n in (2, 1, 0)]
+    assert stayer("retry", "s").works().lines == ["s.sweep.1 pending"]
+    stayer("show", "nothing").refuses("no task 'nothing'")

@@ -112,7 +112,7 @@ class TestSearch:
         submit(
             store,
             new("run-2", name="fit", parameters={"model": "ResNet", "say": 'a "quoted" word'}),
-            new("50%_a", tags=("Nightly",), queue="other"),
+            new("50%_a", tags=("Nightly",), queue="other", meta={"team": "Vision"}),
             new("long", parameters={"text": "x" * 2000, "end": "needle"}),
             new("bytes", parameters=b"\xff\xfe\x00"),
         )
@@ -124,6 +124,7 @@ class TestSearch:
             "resnet": {"run-2"},
             '"quoted"': {"run-2"},
             "nightly": {"50%_a"},
+            "vision team": {"50%_a"},
             "0%": {"50%_a"},
             "%": {"50%_a"},
             "_": {"50%_a"},

@@ -12,7 +12,7 @@ from tests.docs.reader import Reader
 from tests.docs.test_snippets import until
 from tests.notify.receiver import unused_port
 
-PAGE = "how-to/be-told-when-a-task-ends.md"
+PAGE = "how-to/notifications-and-webhooks.md"
 
 
 @pytest.fixture

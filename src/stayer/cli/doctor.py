@@ -284,6 +284,9 @@ def _check_refused_results(state: Path) -> Iterator[Finding]:
     )
 
 
+_HOW_TO_FOLLOW = "set STAYER_STORE, or store in stayer.toml, to that one, and start workers again"
+
+
 def _check_store(store: Store) -> Iterator[Finding]:
     try:
         if store.path is None and not store.is_made():
@@ -293,6 +296,8 @@ def _check_store(store: Store) -> Iterator[Finding]:
             yield from store.check()
             return
         store.setup()
+        if (seal := store.seal()) is not None:
+            yield Finding("moved", "fail", seal.message, _HOW_TO_FOLLOW)
         apart = store.now() - _local_clock()
         queues, away = partly(store, (), store.queues)
         yield _check_queues(len(queues), away)

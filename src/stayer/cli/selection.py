@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ from stayer.cli.command import FILTER, Decorated, argument
 from stayer.cli.param_types import SINCE, complete_flow, complete_queue, complete_task, since
 from stayer.cli.queue_names import check_queues
 from stayer.cli.tries import Tries
-from stayer.core.errors import BadInput
+from stayer.core.errors import BadInput, UnknownFlow, UnknownTask
 from stayer.core.limits import check_filter
 from stayer.core.model import STATE_WORDS, STATES, Filter, State, states_meant
 from stayer.service.control import flows as flow_control
@@ -81,7 +81,7 @@ _FILTER_OPTIONS = {
     "search": click.option(
         "--search",
         metavar="WORDS",
-        help="With these words somewhere in id, name, command, parameters, tags or error.",
+        help="With these words somewhere in id, name, command, parameters, tags, meta or error.",
         panel=FILTER,
     ),
     "meta": click.option(
@@ -171,7 +171,7 @@ def ids_argument(
         metavar=metavar or ("ID..." if required else "[ID]..."),
         shell_complete=complete_task,
         help=help
-        or "Ids of tasks. "
+        or "Ids of tasks, or of flows and sweeps. "
         + (
             f"The first {control.PREFIX_LETTERS} letters of a generated id are enough."
             if to_change
@@ -187,6 +187,7 @@ def choose(
     *,
     states: tuple[State, ...] = (),
     held: bool | None = None,
+    to_change: bool = True,
 ) -> list[str]:
     """Find the full ids of the tasks that were named, or that match; not both, not neither.
 
@@ -195,7 +196,7 @@ def choose(
     if selection.ids and selection.has_filter:
         raise BadInput("give either ids or a filter such as -q QUEUE, not both")
     if selection.ids:
-        return resolve(store, selection.ids, tries, to_change=True)
+        return resolve(store, selection.ids, tries, to_change=to_change, states=states)
     if not selection.has_filter:
         raise BadInput("give the ids of tasks, or a filter such as -q QUEUE")
     filter = selection.to_filter(store, states=states, held=held)
@@ -203,11 +204,38 @@ def choose(
 
 
 def resolve(
-    store: Store, ids: Sequence[str], tries: Tries, *, to_change: bool = False
+    store: Store,
+    ids: Sequence[str],
+    tries: Tries,
+    *,
+    to_change: bool = False,
+    states: tuple[State, ...] = (),
 ) -> list[str]:
-    """Find the full ids, each once; those that can't be found are noted."""
+    """Find the full ids, each once; those that can't be found are noted. The id of a flow or sweep
+    means its tasks, in these states.
+    """
     found: dict[str, None] = {}
     for id in ids:
         with tries.each():
-            found[control.resolve(store, id, to_change=to_change)] = None
+            found |= dict.fromkeys(_tasks_named(store, id, to_change, states))
     return list(found)
+
+
+def _tasks_named(
+    store: Store, id: str, to_change: bool, states: tuple[State, ...]
+) -> Iterable[str]:
+    try:
+        return [control.resolve(store, id, to_change=to_change)]
+    except UnknownTask:
+        flow = flow_named(store, id)
+        if flow is None:
+            raise
+        return (task.id for task in flow_control.tasks_of(store, flow, states or STATES))
+
+
+def flow_named(store: Store, id: str) -> str | None:
+    """Find the full id of the flow or sweep that is meant, if there is one."""
+    try:
+        return flow_control.resolve(store, id)
+    except UnknownFlow:
+        return None

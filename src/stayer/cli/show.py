@@ -7,9 +7,15 @@ import rich_click as click
 from stayer.cli.command import Given, command
 from stayer.cli.common_options import task_id_argument
 from stayer.cli.output import print_json
+from stayer.cli.selection import flow_named
 from stayer.cli.silent_workers import silent_workers
 from stayer.core import codec
+from stayer.core.errors import UnknownTask
+from stayer.core.flows import model
+from stayer.core.flows.sweep import is_sweep
 from stayer.core.model import QUEUED, RUNNING, Task
+from stayer.service.control import flows as flow_control
+from stayer.service.control import sweeps as sweep_control
 from stayer.service.control import tasks as control
 from stayer.service.explain import why_silent, why_waiting
 from stayer.service.operator import operator_of
@@ -24,12 +30,21 @@ from stayer.store import Store
 def show(given: Given, id: str, as_json: bool) -> None:
     """Show all there is to know about a task.
 
+    The id of a sweep shows the table of its runs, that of a flow its graph.
+
     How long it ran counts from its start to its end on its node, even if the store learned of it
     later. If it was paused or frozen, it says for how long. If its worker is silent, the time is
     known only until the last sign of life.
     """
     store = given.store()
-    task = control.get(store, control.resolve(store, id))
+    try:
+        task = control.get(store, control.resolve(store, id))
+    except UnknownTask:
+        flow = flow_named(store, id)
+        if flow is None:
+            raise
+        _show_flow(store, flow, as_json)
+        return
     attempts, events = store.attempts(task.id), store.events(task.id)
     if as_json:
         print_json(
@@ -46,6 +61,29 @@ def show(given: Given, id: str, as_json: bool) -> None:
     now = store.now()
     heard_at = last_contact(task, now, silent_workers(store, [task], now))
     print_page(task, attempts, events, now, heard_at, _condition(store, task))
+
+
+def _show_flow(store: Store, id: str, as_json: bool) -> None:
+    """Show a flow as `flow show` does, and a sweep as `sweep show` does."""
+    flow = flow_control.get(store, id)
+    if is_sweep(flow):
+        flow, runs = sweep_control.compare(store, id)
+        if as_json:
+            print_json(sweep_control.record(flow, runs))
+            return
+        from stayer.cli.sweep_table import picture as sweep_picture
+
+        shown = sweep_picture(flow, runs, None, store.now(), None)
+    else:
+        if as_json:
+            print_json(model.record(flow))
+            return
+        from stayer.cli.flow_graph import picture as flow_picture
+
+        shown = flow_picture(flow, None)
+    from stayer.cli.tables import draw
+
+    draw(shown)
 
 
 def _condition(store: Store, task: Task) -> str | None:

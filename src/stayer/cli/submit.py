@@ -140,6 +140,10 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
     """
     new = checks.new_task(**task_fields(given, words, options))
     _hint_at_shell(words)
+    if new.notify:
+        from stayer.cli.hook_hints import hint_at_hooks  # few have any, and all would pay
+
+        hint_at_hooks(given.config(), new.notify)
     store = given.store(make=True)
     control.check_startable(store, [new])
     again = f"the same with --id {new.id} submits it again, and it is there once"

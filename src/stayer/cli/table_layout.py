@@ -24,6 +24,8 @@ class Column(NamedTuple):
     """Of those that may be cut, which gets room first."""
     goes: int = 0
     """Which is left out first if nothing else helps; 0: none of it."""
+    whole: bool = False
+    """Nothing of it is ever cut: what is longer than fits goes on in the next line."""
 
 
 def fit_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> Table:
@@ -36,6 +38,9 @@ def fit_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: 
         need if column.least is None else min(need, max(column.least, cell_len(column.heading)))
         for need, column in zip(needs, columns, strict=True)
     ]
+    for at, column in enumerate(columns):
+        if column.whole:
+            leasts[at] = min(leasts[at], width // 2)
     shown = list(range(len(columns)))
     for at in sorted(shown, key=lambda at: columns[at].goes):
         if columns[at].goes and _together(leasts, shown) > width:
@@ -49,10 +54,22 @@ def fit_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: 
     for at in shown:
         column = columns[at]
         justify = "right" if column.right else "left"
-        table.add_column(column.heading, justify=justify, no_wrap=True, width=widths[at])  # type: ignore[arg-type]
+        table.add_column(
+            column.heading,
+            justify=justify,  # type: ignore[arg-type]
+            no_wrap=not column.whole,
+            overflow="fold" if column.whole else "ellipsis",
+            width=widths[at],
+        )
     for row in rows:
-        table.add_row(*(row[at] for at in shown))
+        table.add_row(*(_folded(row[at]) if columns[at].whole else row[at] for at in shown))
     return table
+
+
+def _folded(text: Text) -> Text:
+    whole = text.copy()
+    whole.no_wrap, whole.overflow = False, "fold"
+    return whole
 
 
 def _together(widths: Sequence[int], shown: Sequence[int]) -> int:

@@ -15,8 +15,8 @@ from stayer.core.fault_text import fault_line
 from stayer.core.model import FINISHED, RUNNING, Progress, Task, Usage
 from stayer.core.units import format_duration, format_size
 
-_WHOLE_ID = 16
-"""An id that is longer is cut before anything else."""
+_WHOLE_ID = 40
+"""An id that is longer goes on in the next line, where there is no room for it."""
 _BAR_WIDTH = 10
 """How many letters a bar of progress has."""
 
@@ -30,7 +30,7 @@ def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
     words = [name for name in ("key", "unique") if any(getattr(task, name) for task in tasks)]
     shown = [arguments(task) for task in tasks]
     columns = [
-        Column("ID", least=_WHOLE_ID),
+        Column("ID", least=_WHOLE_ID, rank=0, whole=True),
         Column("STATE"),
         Column("QUEUE", least=8, rank=3, goes=3),
         Column("KIND", least=8, rank=2, goes=5),
@@ -74,7 +74,7 @@ def _state(task: Task) -> Text:
 def running_table(tasks: Sequence[Task], now: float, loads: Loads, silent: Silent) -> Table:
     """Make the table of `top`."""
     columns = [
-        Column("ID", least=_WHOLE_ID),
+        Column("ID", least=_WHOLE_ID, rank=0, whole=True),
         Column("KIND", least=8, rank=1),
         Column("PROGRESS"),
         *(Column(heading, right=True) for heading in ("LEFT", "RAN")),

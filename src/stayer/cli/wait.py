@@ -13,11 +13,10 @@ from stayer.cli.output import note, print_json_array, print_line
 from stayer.cli.selection import Selection, choose, filter_options, ids_argument
 from stayer.cli.tries import Tries
 from stayer.core import codec
-from stayer.core.errors import BadInput, UnknownFlow, UnknownTask
+from stayer.core.errors import BadInput
 from stayer.core.fault_text import fault_line
 from stayer.core.model import Task
 from stayer.core.units import format_duration
-from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
 from stayer.service.degraded.retry import deadline_in, retry_while_unreachable, time_left
 from stayer.store import Store
@@ -43,7 +42,7 @@ def wait(given: Given, selection: Selection, timeout: float | None, as_json: boo
 
     def begin() -> tuple[Store, Tries, list[str]]:
         store, tries = given.store(), Tries()
-        return store, tries, _chosen(store, selection, tries)
+        return store, tries, choose(store, selection, tries, to_change=False)
 
     store, tries, found = retry_while_unreachable(begin, deadline, note)
     if not found and not selection.ids:
@@ -61,32 +60,6 @@ def wait(given: Given, selection: Selection, timeout: float | None, as_json: boo
         note(f"{first}{others} did not end in {format_duration(timeout)}: wait again, or cancel")
         tries.count(TIMED_OUT)
     return tries.worst
-
-
-def _chosen(store: Store, selection: Selection, tries: Tries) -> list[str]:
-    """Find the ids of all tasks that are meant; those of a flow come together."""
-    if not selection.ids:
-        return choose(store, selection, tries)
-    if selection.has_filter:
-        raise BadInput("give either ids or a filter such as -q QUEUE, not both")
-    found: dict[str, None] = {}
-    for id in selection.ids:
-        with tries.each():
-            found |= dict.fromkeys(_tasks_of(store, id))
-    return list(found)
-
-
-def _tasks_of(store: Store, id: str) -> list[str]:
-    try:
-        return [control.resolve(store, id)]
-    except UnknownTask:
-        try:
-            flow = flow_control.resolve(store, id)
-        except UnknownFlow:
-            flow = None
-        if flow is None:
-            raise
-        return [task.id for task in flow_control.tasks_of(store, flow)]
 
 
 def _each_as_it_ends(

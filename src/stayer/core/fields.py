@@ -214,8 +214,8 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             fixed=True,
         ),
         "notify": Row(
-            "the hooks that are told [what becomes of it](../how-to/be-told-when-a-task-ends.md), "
-            "each with its words in front: `ended:mail`",
+            "the hooks that are told [what becomes of it](../how-to/notifications-and-webhooks.md)"
+            ", each with its words in front: `ended:mail`",
             45,
             "Tell this hook of the workers' stayer.toml, or URL, of its end; failed,expired:HOOK "
             "only of that. May be repeated.",

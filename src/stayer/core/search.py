@@ -1,7 +1,7 @@
 """Searching tasks for words: what a search looks at is the same in every store.
 
-A word is found wherever it is a part of the id, name, command, parameters, tags, or error (its type
-and message) of a task. Whether letters are large or small does not matter (of A to Z; in some
+A word is found wherever it is a part of the id, name, command, parameters, tags, meta, or error
+(type and message) of a task. Whether letters are large or small does not matter (of A to Z; in some
 databases, of all). Several words must all be found, each anywhere.
 Parameters that are bytes, or so long that they are kept compressed, need not be found.
 """
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 
 class Word(Struct, frozen=True):
-    """A word as it is, and as it stands in the JSON of commands, tags and parameters."""
+    """A word as it is, and as it stands in the JSON of commands, tags, parameters and meta."""
 
     plain: str
     in_json: str

@@ -52,8 +52,8 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
         Annotated[
             str,
             Meta(
-                description="With these words somewhere in id, name, command, parameters, tags or "
-                "error. A page may be short, or empty, and not be the last."
+                description="With these words somewhere in id, name, command, parameters, tags, "
+                "meta or error. A page may be short, or empty, and not be the last."
             ),
         ]
         | None

@@ -98,7 +98,7 @@ def _conditions(tx: Transaction, filter: Filter) -> _Conditions:
         conditions.add("tag", tag)
     for word in words(filter.search or ""):
         plain, in_json = word.plain, word.in_json
-        conditions.add("search", plain, plain, in_json, in_json, in_json, plain, plain)
+        conditions.add("search", plain, plain, *[in_json] * 4, plain, plain)
     for name in ("meta", "where"):
         for written in getattr(filter, name):
             condition = json_match.parse(name, written)

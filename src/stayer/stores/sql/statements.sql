@@ -890,7 +890,7 @@ code LIKE '%"files"%';
 -- name: find.search
 -- A word, as it is and as it stands in JSON: see `core/search.py`.
 ({has id ?} OR {has name ?} OR {has command ?} OR {has tags ?} OR {has parameters ?}
-    OR {has error.type ?} OR {has error.message ?});
+    OR {has meta ?} OR {has error.type ?} OR {has error.message ?});
 
 -- name: find.meta
 -- The path, the text and the number (or null) of a condition: see core/json_match.py.

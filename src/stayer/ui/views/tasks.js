@@ -17,7 +17,7 @@ import { virtual } from "../virtual.js";
 export const title = "Tasks";
 
 const STATES = ["pending", "scheduled", "waiting", "reserved", "started", "complete", "failed", "cancelled"];
-const SEARCH = ["q", "Search id, name, command, parameters, tags, error"];
+const SEARCH = ["q", "Search id, name, command, parameters, tags, meta, error"];
 const FIELDS = [
   ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["meta", "Meta (name=value)"], ["where", "Parameter (name=value)"], ["flow", "Flow"], ["fingerprint", "Fingerprint"], ["since", "Since (2h, 7d)"],
 ];

@@ -54,13 +54,15 @@ local function searched(entry)
   end
   local parameters = r[@PARAMETERS]
   if bit.band(entry.flags, 3) == @PARAMETERS_TEXT then parameters = call('GETRANGE', @parameters(r[@ID]), 0, 8191) end
-  return texts, type(parameters) == 'string' and string.lower(parameters) or ''
+  local as_json = type(parameters) == 'string' and parameters or ''
+  if type(r[@META]) == 'string' then as_json = as_json .. ' ' .. r[@META] end
+  return texts, string.lower(as_json)
 end
 
 local function has_words(entry)
-  local texts, parameters = searched(entry)
+  local texts, as_json = searched(entry)
   for _, word in ipairs(filter[F_SEARCH]) do
-    local found = string.find(parameters, string.lower(word[2]), 1, true)
+    local found = string.find(as_json, string.lower(word[2]), 1, true)
     for number = 1, found and 0 or #texts do
       found = found or string.find(texts[number], string.lower(word[1]), 1, true)
     end
