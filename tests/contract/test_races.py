@@ -26,6 +26,15 @@ from tests.contract.builders import (
 )
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("fresh_url", ["postgres", "mariadb"], indirect=True, scope="session")
+def test_sixteen_processes_take_each_of_fifty_thousand_tasks_once(timely: Store, url: str) -> None:
+    names = [name for _ in range(50) for name in fill(timely, 1000)]
+    got = actors.together(actors.reserve_all, [(url, f"w{number}", 50) for number in range(16)])
+    assert Counter(id for each in got for id in each) == Counter(names)
+    check_counts(timely)
+
+
 def test_each_task_is_reserved_once(timely: Store, url: str) -> None:
     names = fill(timely, 400)
     workers = [f"w{number}" for number in range(4)]
