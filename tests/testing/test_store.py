@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -256,3 +258,11 @@ class TestOfOnesOwn:
         own.bind(f"sqlite:///{tmp_path}/tenant.db")
         assert [each.id for each in own.client.find()] == ["t"]
         own.client.close()
+
+
+def test_the_plugin_costs_next_to_nothing_where_no_test_asks_for_it() -> None:
+    code = "import sys, pytest; before = {*sys.modules}; import stayer.testing.pytest_plugin; "
+    code += "print(*({*sys.modules} - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "stayer.testing.pytest_plugin" in done.stdout
+    assert not {"msgspec", "sqlite3", "stayer.app", "stayer.client"} & {*done.stdout.split()}
