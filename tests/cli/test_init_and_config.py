@@ -45,7 +45,7 @@ def test_with_no_setting_the_store_is_in_the_users_data_folder(
 def test_each_setting_has_a_value_and_a_source(stayer: Here, folder: Path, url: str) -> None:
     (folder / "stayer.toml").write_text('queue = "night"\nlease = "5m"\nretries = 1\n')
 
-    found = stayer("config", "--json", STAYER_RETRIES="3").works().json
+    found = stayer("config", "--json", STAYER_RETRIES="3", STAYER_SUBMITTER="nobody").works().json
 
     assert found == {
         "store": {"value": url, "source": "STAYER_STORE"},
@@ -53,6 +53,7 @@ def test_each_setting_has_a_value_and_a_source(stayer: Here, folder: Path, url: 
         "owner": {"value": "ann", "source": "default"},
         "lease": {"value": 300.0, "source": str(folder / "stayer.toml")},
         "retries": {"value": 3, "source": "STAYER_RETRIES"},
+        "submitter": {"value": "nobody", "source": "STAYER_SUBMITTER"},
         "token": {"value": "", "source": "default"},
     }
     assert list(found) == list(SETTINGS)

@@ -43,6 +43,16 @@ def test_an_id_is_drawn_and_the_owner_is_who_asks(site: Site) -> None:
     assert (task["queue"], task["owner"]) == ("default", "the submit token")
 
 
+def test_who_submits_is_the_token_whatever_is_said(site: Site, store: Store) -> None:
+    task = site("POST", "/v1/tasks", {"id": "t", "submitted_by": "root@bank"}, role="submit").json
+    assert task["submitted_by"].startswith("token the submit token at ")
+    clone = site("POST", "/v1/tasks/t/clone", {"submitted_by": "root@bank"}, role="operate").json
+    assert clone["submitted_by"].startswith("token the operate token")
+    flow = {"name": "f", "id": "f", "tasks": {"part": {"submitted_by": "root@bank"}}}
+    site("POST", "/v1/flows", flow)
+    assert (get(store, "f.part").submitted_by or "").startswith("token the ")
+
+
 def test_limits_belong_to_the_task(site: Site, store: Store) -> None:
     limits = {"time_limit": "1h", "memory_limit": "1M", "grace": 5, "fence": "kill", "retries": 2}
     task = site("POST", "/v1/tasks", {"id": "t", **limits}).json

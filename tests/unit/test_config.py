@@ -53,6 +53,7 @@ def test_a_flag_beats_the_environment_beats_the_file(home, cwd):
         "owner": "STAYER_OWNER",
         "lease": str(file),
         "retries": "default",
+        "submitter": "default",
         "token": "default",
     }
 

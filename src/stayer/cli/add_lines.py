@@ -75,6 +75,7 @@ def add_lines(
         name: getattr(config, name) if options[name] is None else options[name]
         for name in _FOR_MANY
     }
+    defaults["submitted_by"] = config.submitter or None
     tally = Tally()
     # Ids that run over the screen are news enough.
     wanted = not on_screen()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import rich_click as click
+from msgspec.structs import replace
 
 from stayer.cli.command import Given, argument, command
 from stayer.cli.edits import CommandWithWords, edit_options, edits_from
@@ -23,7 +24,7 @@ from stayer.service.operator import operator_of
     shell_complete=complete_task,
     help="The task to copy: its id, or the beginning of it.",
 )
-@edit_options(may_change=tuple(SUBMISSION), leave_out=("cloned_from",))
+@edit_options(may_change=tuple(SUBMISSION), leave_out=("cloned_from", "submitted_by"))
 @click.option("--json", "as_json", is_flag=True, help="Print the record, as JSON.")
 def clone(
     given: Given,
@@ -44,7 +45,10 @@ def clone(
     store = given.store()
     id = control.resolve(store, source, to_change=True)
     edits = edits_from(given, words, options, cleared)
-    answer = operator_of(store).clone(id, edits, owner=given.config().owner)
+    config = given.config()
+    if config.submitter:
+        edits = replace(edits, fields={**edits.fields, "submitted_by": config.submitter})
+    answer = operator_of(store).clone(id, edits, owner=config.owner)
     if as_json:
         print_json({**codec.record(answer.task), "fresh": answer.fresh})
     else:

@@ -76,6 +76,7 @@ def submit(given: Given, file: str, waits: bool, as_json: bool) -> int:
         what,
         queue=config.queue,
         owner=config.owner,
+        submitted_by=config.submitter or None,
         retries=config.retries,
         cwd=None if is_remote(given) else working_directory(None),
     )

@@ -109,7 +109,12 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
         raise BadInput(f"--root-path: {error}") from None
     for name in _LIST_SETTINGS:
         chosen[name] = tuple(chosen.get(name, ()))
-    settings = Settings(**chosen, queue=config.queue, retries=config.retries)
+    settings = Settings(
+        **chosen,
+        queue=config.queue,
+        retries=config.retries,
+        names_submitters=bool(config.submitter),
+    )
     store = given.store(make=True)
     access = Access(Path(file))
     log_printably()

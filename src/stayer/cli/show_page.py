@@ -83,6 +83,7 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "pinned", None if task.pinned is None else _describe_pinned(task.pinned)
     yield "priority", str(task.priority) if task.priority else None
     yield "owner", task.owner
+    yield "from", task.submitted_by
     yield "key", task.key
     yield "unique", _unique(task)
     yield "tags", ", ".join(task.tags)

@@ -179,6 +179,7 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
     fields.setdefault("queue", config.queue)
     fields.setdefault("owner", config.owner)
     fields.setdefault("retries", config.retries)
+    fields.setdefault("submitted_by", config.submitter or None)
     # A command from a repository runs where that is checked out, one with files among them.
     code: Code | None = fields.get("code")
     has_place = code is not None and (code.git is not None or code.files)

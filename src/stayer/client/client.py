@@ -81,7 +81,7 @@ class Client:
 
     def _use(self, store: Store, settings: config.Config) -> None:
         self.store = store
-        self.defaults = Defaults(settings.owner, settings.retries)
+        self.defaults = Defaults(settings.owner, settings.retries, settings.submitter or None)
         self._lease = settings.lease
         # A listener that beats is kept alive by its heart.
         self._listeners: WeakValueDictionary[str, Listener] = WeakValueDictionary()

@@ -117,6 +117,7 @@ class TaskView:
     part = _Field[str | None]()
     upstreams = _Field[int]()
     cloned_from = _Field[str | None]()
+    submitted_by = _Field[str | None]()
     retries = _Decided[int]()
     retry_wait = _Decided[float]()
     retry_backoff = _Decided[float]()
@@ -293,9 +294,11 @@ class TaskHandle(TaskView, Generic[R_co]):
         """
         named = {"id": id, "queue": queue}
         edits = build_edits(parameters, set_parameters, options)
+        settings = config.load({})
+        named["submitted_by"] = settings.submitter
         fields = {**edits.fields, **{name: each for name, each in named.items() if each}}
         answer = operator_of(self._store).clone(
-            self.id, replace(edits, fields=fields), owner=config.load({}).owner
+            self.id, replace(edits, fields=fields), owner=settings.owner
         )
         return type(self)(self._store, answer.task, self._convert, answer.fresh)
 

@@ -50,6 +50,7 @@ class Defaults(Struct, frozen=True):
 
     owner: str | None = None
     retries: int = 0
+    submitted_by: str | None = None
 
 
 class HasId(Protocol):
@@ -117,6 +118,7 @@ class _When(TypedDict, total=False):
     eta: Moment | None
     delay: Duration | None
     cloned_from: str | None
+    submitted_by: str | None
 
 
 class Options(TaskOptions, _When, total=False):
@@ -149,6 +151,7 @@ def build(
     asked = {name: value for name, value in _read(options).items() if value is not None}
     asked.setdefault("owner", defaults.owner)
     asked.setdefault("retries", defaults.retries)
+    asked.setdefault("submitted_by", defaults.submitted_by)
     return checks.new_task(queue=queue, parameters=cast(Value, parameters), id=id, **asked)
 
 

@@ -32,12 +32,14 @@ from stayer.config.parsing import (
     parse_retention,
     parse_size,
     parse_store,
+    parse_submitter,
     parse_text,
     parse_texts,
     parse_threads,
     parse_variables,
     parse_whole_number,
 )
+from stayer.config.submitter import describe_process
 from stayer.config.trust import distrust, distrust_path
 from stayer.core.errors import BadConfig, BadInput
 from stayer.core.model import KEPT, Kept
@@ -93,6 +95,11 @@ def default_owner(environ: Environment) -> str:
         return str(os.getuid()) if hasattr(os, "getuid") else "unknown"
 
 
+def default_submitter(environ: Environment) -> str:
+    """Who runs this, where."""
+    return describe_process(default_owner(environ))
+
+
 class Config(Struct, frozen=True, kw_only=True):
     """The settings in force, and in `sources` where each one comes from."""
 
@@ -105,6 +112,14 @@ class Config(Struct, frozen=True, kw_only=True):
     ]
     retries: Annotated[
         int, Setting("How often a task that failed is run again by itself.", parse_whole_number, 0)
+    ]
+    submitter: Annotated[
+        str,
+        Setting(
+            "Who submits, as tasks say it: user, host, program and process. `none`: they don't.",
+            parse_submitter,
+            default_submitter,
+        ),
     ]
     token: Annotated[str, Setting("The token for a store at an http URL.", parse_text, "")]
     sources: dict[str, str]

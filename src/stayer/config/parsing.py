@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stayer.core import units
 from stayer.core.errors import BadInput
+from stayer.core.submit.names import check_word
 from stayer.core.units import CENTURY
 
 SMALLEST_LEASE = 2.0
@@ -18,6 +19,15 @@ def parse_text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise BadInput(f'{value!r} is not text: write for example "name"')
     return value
+
+
+def parse_submitter(value: object) -> str:
+    """Any text of one line that fits; `none` is nothing."""
+    written = parse_text(value)
+    if written == "none":
+        return ""
+    check_word("submitter", written)
+    return written
 
 
 def parse_whole_number(value: object) -> int:

@@ -314,6 +314,13 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             50,
             fixed=True,
         ),
+        "submitted_by": Row(
+            "[who submitted it](../how-to/submit-over-http.md#who-submitted-it): user, host, "
+            "program and process, such as `ann@desk train.py[4711]`; over HTTP the token and the "
+            "address, such as `token ci at 10.0.0.7`",
+            55,
+            fixed=True,
+        ),
     },
     "options": {
         "policy": Row(

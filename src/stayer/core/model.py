@@ -235,6 +235,8 @@ class NewTask(Struct, frozen=True, kw_only=True):
     """Its name in the flow; the tasks of a map have one in common."""
     cloned_from: str | None = None
     """The id of the task of which it is a changed copy."""
+    submitted_by: str | None = None
+    """User, host, program and process of whoever submits it; over HTTP, token and address."""
     generated: bool = False
     """The id was drawn at random, so it need not be looked up first."""
 
@@ -310,6 +312,7 @@ class Task(Struct, frozen=True):
     lock: str | None = None
     """The text of the lock whose hash `pinned` has: exact versions, with the hashes of files."""
     meta: dict[str, JSON] | None = None
+    submitted_by: str | None = None
 
     @property
     def kind(self) -> str:

@@ -52,8 +52,13 @@ def submit(call: Call) -> Answer:
         new, tasks = _lay_out(call, body)
     else:
         new, tasks = parse_flow(
-            body, "body", queue=settings.queue, owner=call.who.name, retries=settings.retries
+            body,
+            "body",
+            queue=settings.queue,
+            owner=call.who.name,
+            retries=settings.retries,
         )
+    tasks = [replace(task, submitted_by=call.submitter) for task in tasks]
     found, fresh = flow_control.submit(call.store, new, tasks)
     location = f"{settings.root_path}/v1/flows/{quote(found.id, safe='')}"
     shown: dict[str, JSON] = {**model.record(found), "fresh": fresh}

@@ -26,6 +26,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
+from stayer.config.submitter import describe_token
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON, Task
@@ -91,6 +92,14 @@ class Call(NamedTuple):
     async def ask(self, function: Callable[[Unpack[A]], T], *arguments: *A) -> T:
         """Run something that asks the store, in a thread, when it is this token's turn."""
         return await self.service.ask(self.who or self._anonymous(), function, *arguments)
+
+    @property
+    def submitter(self) -> str | None:
+        """Who submits with this call, as its tasks say it."""
+        if not self.service.settings.names_submitters or self.who is None:
+            return None
+        client = self.scope.get("client")
+        return describe_token(self.who.name, client[0] if client else None)
 
     def _anonymous(self) -> str:
         """The account of somebody who is not known. Who logs in has one of their own, by address:

@@ -57,6 +57,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     queue: str = "default"
     """Of tasks that name none."""
     retries: int = 0
+    names_submitters: bool = True
+    """Whether tasks say which token submitted them, and from where."""
     limits: Limits = Limits()
 
 

@@ -113,6 +113,7 @@ def _new_task(call: Call, text: bytes, what: str, draw: Callable[[], str]) -> Ne
     fields.setdefault("queue", queue)
     fields.setdefault("retries", settings.retries)
     fields.setdefault("owner", call.who.name)
+    fields["submitted_by"] = call.submitter
     if call.who.queues:
         fields["owner"] = call.who.name  # fair turns of owners are not to be had many times
     try:

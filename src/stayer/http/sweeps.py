@@ -42,7 +42,7 @@ def submit(call: Call) -> Answer:
     assert call.who is not None
     defaults = {"queue": settings.queue, "retries": settings.retries, "owner": call.who.name}
     try:
-        pattern = checks.new_task(**{**defaults, **said})
+        pattern = checks.new_task(**{**defaults, **said, "submitted_by": call.submitter})
     except BadInput as error:
         error.args = (f"task: {error}",)
         raise

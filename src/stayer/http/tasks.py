@@ -272,6 +272,7 @@ def clone(call: Call) -> Answer:
     asked = dict(edits.fields)
     if who.queues or asked.get("owner") is None:
         asked["owner"] = who.name
+    asked["submitted_by"] = call.submitter
     edits = replace(edits, fields=asked)
     new = control.cloned_task(call.store, call.path["id"], edits)
     if new.generated and who.queues and not who.any_id:

@@ -51,6 +51,7 @@ def parse_flow(
     *,
     queue: str,
     owner: str | None = None,
+    submitted_by: str | None = None,
     retries: int = 0,
     cwd: str | None = None,
 ) -> tuple[NewFlow, list[NewTask]]:
@@ -65,7 +66,9 @@ def parse_flow(
         codec.parse(text, what)  # says what is wrong with it, and where
         raise BadInput(f"{what}: not usable as JSON") from None
     owner = written.owner or owner
-    given: dict[str, Any] = {"queue": queue, "owner": owner, "retries": retries}
+    given: dict[str, Any] = {
+        "queue": queue, "owner": owner, "retries": retries, "submitted_by": submitted_by
+    }  # fmt: skip
     limits.check_count(f"{what}: tasks", written.tasks, limits.FLOW_TASKS)
     defaults = _read(written.defaults, f"{what}: defaults")
     extent = Extent(limits.quote(written.name))

@@ -104,6 +104,7 @@ def task_of(schedule: Schedule, tick: float) -> NewTask:
         eta=due if schedule.jitter else None,
         expire=None,
         start_before=None if expire is None else due + expire,
+        submitted_by=f"schedule {schedule.name}",
     )
 
 

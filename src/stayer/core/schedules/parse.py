@@ -73,8 +73,10 @@ def task_for(fields: Mapping[str, Any]) -> NewTask:
 
 
 def without_id(task: NewTask) -> NewTask:
-    """Return the task without an id: each tick has its own."""
-    return replace(task, id="", generated=False)
+    """Return the task without an id: each tick has its own. Nor does it say who submitted it: the
+    schedule does.
+    """
+    return replace(task, id="", generated=False, submitted_by=None)
 
 
 def parse(

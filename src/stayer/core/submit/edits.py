@@ -24,7 +24,17 @@ from stayer.core.submit.json import parse_submission
 
 MERGED = "set_parameters"
 """What JSON calls the parameters that are set one by one."""
-_NEW_EACH_TIME = ("id", "delay", "eta", "expire", "start_before", "held", "owner", "cloned_from")
+_NEW_EACH_TIME = (
+    "id",
+    "delay",
+    "eta",
+    "expire",
+    "start_before",
+    "held",
+    "owner",
+    "cloned_from",
+    "submitted_by",
+)
 """What a clone does not take over: its own id and times, and whose it is."""
 _LIMITS = ("time_limit", "silence_limit", "memory_limit")
 _NOTE_LIMIT = 60

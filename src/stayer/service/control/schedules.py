@@ -87,7 +87,12 @@ def drop(store: AdminStore, name: str) -> None:
 
 def run(store: Store, name: str) -> Task:
     """Submit its task now, once, whatever else of it runs; the ticks know nothing of it."""
-    task = replace(get(store, name).task, id=f"{name}@run-{ids.generate()}", generated=True)
+    task = replace(
+        get(store, name).task,
+        id=f"{name}@run-{ids.generate()}",
+        generated=True,
+        submitted_by=f"schedule {name}",
+    )
     return store.submit([task])[0].task
 
 

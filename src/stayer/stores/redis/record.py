@@ -109,7 +109,7 @@ def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -
     if dependents or not is_plain(new):
         count, kind = _kind(new, dependents)
     else:
-        count, kind = _plain_kind(new.queue, new.owner, new.name)
+        count, kind = _plain_kind(new.queue, new.owner, new.name, new.submitted_by)
     length = OWN_AT - HEAD_LENGTH + len(own) + len(kind)
     return _head.pack(flags, length, len(own) >> 16, len(own) & 0xFFFF, 0xDC, count) + own + kind
 
@@ -119,8 +119,13 @@ _head = struct.Struct(">BIBHBH")
 
 
 @lru_cache(maxsize=1024)
-def _plain_kind(queue: str, owner: str | None, name: str | None) -> tuple[int, bytes]:
+def _plain_kind(
+    queue: str, owner: str | None, name: str | None, submitted_by: str | None
+) -> tuple[int, bytes]:
     """Write the kind of tasks that have no more than that, as most have: the same for many."""
+    if submitted_by is not None:
+        alike = NewTask(id="", queue=queue, owner=owner, name=name, submitted_by=submitted_by)
+        return _kind(alike, False)
     kind = [queue, "pending", 0, False if owner is None else owner]
     return _without_head(kind if name is None else [*kind, name])
 
@@ -179,7 +184,9 @@ def _without_head(fields: list[Raw]) -> tuple[int, bytes]:
     return len(OWN) + len(fields), packed[1 if len(fields) < 16 else 3 :]
 
 
-_PLAIN = ("id", "queue", "parameters", "owner", "name", "generated", "delay", "expire")
+_PLAIN = (
+    "id", "queue", "parameters", "owner", "name", "submitted_by", "generated", "delay", "expire"
+)  # fmt: skip
 """What a plain task may have: all that is no part of a record, or of many."""
 
 
