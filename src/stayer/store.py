@@ -669,6 +669,12 @@ class MoveStore(StoreBase, Protocol):
         """Make tasks of what others have left at the door (the list `incoming` of Redis)."""
         return
 
+    def copy_to(self, path: str) -> None:
+        """Write all of it to a SQLite file, as it is at one moment, while others go on. Raises
+        Refused unless the store is such a file itself.
+        """
+        raise Refused(f"{self.url} can't be copied to a file from here: {_DIRECTLY}")
+
     def dump(self, stage: Stage, cursor: str | None, limit: int) -> Batch:
         """Read about `limit` bytes of a stage, from the cursor of the batch before on. The store is
         sealed: nothing changes meanwhile. No record comes twice, but that of a purged task may.
@@ -685,10 +691,10 @@ class MoveStore(StoreBase, Protocol):
 
 
 def _immovable(url: str) -> Refused:
-    return Refused(
-        f"{url} can't be moved from here: give the URL of the database itself, on a machine that "
-        "reaches it"
-    )
+    return Refused(f"{url} can't be moved from here: {_DIRECTLY}")
+
+
+_DIRECTLY = "give the URL of the database itself, on a machine that reaches it"
 
 
 class Store(

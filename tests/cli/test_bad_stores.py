@@ -54,6 +54,7 @@ COMMANDS = {
     "failures": ["failures"],
     "workers": ["workers"],
     "init": ["init"],
+    "backup": ["backup", "copy.db"],
     "move": ["move", "--to", "sqlite:///elsewhere.db"],
 }
 """Every command that needs the store."""
@@ -64,7 +65,8 @@ every_command = pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMM
 
 
 def test_no_command_is_forgotten_here() -> None:
-    assert set(VERBS) == {*COMMANDS, *OTHERS}
+    also = {"restore"}  # which names its store by --to
+    assert set(VERBS) == {*COMMANDS, *OTHERS, *also}
 
 
 @every_command

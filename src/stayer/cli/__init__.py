@@ -84,6 +84,8 @@ VERBS = {
     "token": Verb(STORE, "Make and remove tokens, login links and sessions for HTTP."),
     "init": Verb(STORE, "Create the store, if it does not exist."),
     "move": Verb(STORE, "Copy a whole store, with its history, to another kind of store."),
+    "backup": Verb(STORE, "Copy the store to a file while workers run."),
+    "restore": Verb(STORE, "Make a store of a backup."),
     "config": Verb(STORE, "Show each setting and where it comes from."),
     "doctor": Verb(STORE, "Check that all is well, and say what to do if not."),
     "completion": Verb(STORE, "Print the script that completes words in a shell."),

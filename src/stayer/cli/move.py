@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import rich_click as click
 
 from stayer.cli.command import Given, command, refuse_memory
@@ -63,6 +66,15 @@ def _counted(number: int, stage: Stage) -> str:
     return f"{number:,} {one if number == 1 else several}"
 
 
+@contextmanager
+def told() -> Iterator[_Said]:
+    """Say how far a move is while this goes on."""
+    with progress(None) as advance:
+        said = _Said(advance)
+        yield said
+        said.finish()
+
+
 @command()
 @click.option(
     "--from",
@@ -113,10 +125,8 @@ def move(
 
 def _move(source: Store, target: Store, as_json: bool) -> None:
     note(f"moving {address(source)} to {address(target)}")
-    with progress(None) as advance:
-        said = _Said(advance)
-        moved = moving.move(source, target, said)
-        said.finish()
+    with told() as tell:
+        moved = moving.move(source, target, tell)
     if as_json:
         print_json(
             {

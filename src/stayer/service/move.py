@@ -120,7 +120,7 @@ def _begun(source: Store, target: Store) -> Seal:
     if source.identity() == target.identity():
         raise BadInput(f"{source.url} and {target.url} are the same store: nothing to move")
     ours, theirs = source.seal(), target.seal()
-    if ours is not None and ours.role == "target":
+    if ours is not None and ours.role in ("target", "backup"):
         raise Refused(f"{source.url}: {ours.message}")
     if theirs is not None and theirs.role != "target":
         raise Refused(f"{target.url}: {theirs.message}. Move into an empty store")

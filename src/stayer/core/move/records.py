@@ -171,8 +171,8 @@ class Seal(Struct, frozen=True, kw_only=True):
 
     move: str
     """A name drawn at random, the same in both stores."""
-    role: Literal["source", "target", "moved"]
-    """Being moved from, being moved into, moved."""
+    role: Literal["source", "target", "moved", "backup"]
+    """Being moved from, being moved into, moved, a copy that is kept."""
     other: str
     """The URL of the other store, without any password."""
     other_identity: str
@@ -188,6 +188,11 @@ class Seal(Struct, frozen=True, kw_only=True):
                 return f"this store is being moved to {self.other}: nothing is changed here"
             case "moved":
                 return f"this store was moved to {self.other}: use that one"
+            case "backup":
+                return (
+                    f"this store is a backup of {self.other}: `stayer restore FILE --to URL` makes "
+                    "a store of it"
+                )
             case "target":
                 return (
                     f"this store is being filled from {self.other}, and that is not finished: "

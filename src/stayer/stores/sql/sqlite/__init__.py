@@ -119,6 +119,10 @@ class SqliteStore(SqlStore):
         _make_default_folder(self.url, os.path.dirname(self.path))
         super().setup()
 
+    def copy_to(self, path: str) -> None:
+        """Write all of it to another file, as it is at one moment, while others go on."""
+        self._database.copy_to(path)
+
     def check(self) -> list[Finding]:
         """What `stayer doctor` asks."""
         return check(self._database)

@@ -14,6 +14,7 @@ from stayer.stores.sql.dialect import Dialect, Statements
 from stayer.stores.sql.forking import mind_forks
 from stayer.stores.sql.pool import ConnectionPool
 from stayer.stores.sql.sqlite import rights, wake
+from stayer.stores.sql.sqlite.copies import copy_file
 from stayer.stores.sql.sqlite.dialect import DIALECT, statements
 from stayer.stores.sql.sqlite.errors import translated
 from stayer.stores.sql.sqlite.fast import FastBulk
@@ -257,6 +258,11 @@ class Database:
             if not connection.in_transaction:
                 connection.execute("BEGIN IMMEDIATE")
             yield self._transaction(connection)
+
+    def copy_to(self, path: str) -> None:
+        """Write all of the file to another one, as it is at one moment, while others go on."""
+        with self._connection() as connection:
+            copy_file(connection.sqlite, path)
 
     def number_events(self) -> None:
         """Events have their numbers from the beginning: there is one writer."""
