@@ -38,6 +38,8 @@ COMMANDS = {
     "sweep": ["sweep", "ls"],
     "hold": ["hold", "-q", "q", "--yes"],
     "release": ["release", "t"],
+    "complete": ["complete", "t"],
+    "fail": ["fail", "t"],
     "delete": ["delete", "t"],
     "purge": ["purge", "--older", "1d"],
     "pause": ["pause", "-q", "q"],
@@ -58,7 +60,10 @@ COMMANDS = {
     "move": ["move", "--to", "sqlite:///elsewhere.db"],
 }
 """Every command that needs the store."""
-OTHERS = {"config", "doctor", "completion", "report", "worker", "up", "serve", "token", "code"}
+OTHERS = {
+    "code", "completion", "config", "doctor", "mcp", "rehearse", "report", "serve", "token", "up",
+    "worker",
+}  # fmt: skip
 """Those that don't, or that stay: they have tests of their own."""
 
 every_command = pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)

@@ -16,7 +16,7 @@ from stayer.store import Store
 from tests.cli.running import Here
 from tests.contract.builders import get, new, register, started, submit
 
-RUNS_ON = {"worker", "up", "serve", "completion", "report"}
+RUNS_ON = {"worker", "up", "serve", "completion", "report", "mcp"}
 """Commands whose output is for nobody to parse: they run on, or have none."""
 
 
