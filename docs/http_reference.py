@@ -33,8 +33,9 @@ percent-encoded.
 
 Each request shows a token, `Authorization: Bearer stayer_…`, or is of a session: then it has the
 cookie and the header `X-Stayer-Request` with the `page` that the login has answered. Roles:
-`read`, `submit` (may also read), `operate` (may do everything). The `Host` must be a name of the
-server's. Header, body, connections and streams have
+`read`, `submit` (may also read), `operate` (may do everything but work), and apart from these
+`work`: [the worker protocol](worker-protocol.md). The `Host` must be a name of the server's.
+Header, body, connections and streams have
 [limits](../how-to/serve-over-http.md#how-much-anybody-may-take).
 
 ## Lists
@@ -78,7 +79,8 @@ def problems() -> Iterator[str]:
 
 def section(route: Route) -> Iterator[str]:
     """One route."""
-    operation = describe()["paths"][route.path][route.method.lower()]
+    api = describe()
+    operation = api["paths"][route.path][route.method.lower()]
     yield f"### {route.method} {route.path}\n"
     yield f"{route.summary}\n"
     role = f"Role `{route.role}`." if route.role else "For anybody."
@@ -93,10 +95,18 @@ def section(route: Route) -> Iterator[str]:
         yield ""
     body = operation.get("requestBody")
     if body is not None:
-        properties = next(iter(body["content"].values()))["schema"].get("properties")
+        [(media, content)] = body["content"].items()
+        if media != "application/json":
+            what = "bytes, as they are" if route.role == "work" else "the bytes of the file"
+            yield f"Body: {what}.\n"
+            return
+        schema = content["schema"]
+        if route.role == "work" and "$ref" in schema:
+            schema = api["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        if schema.get("properties") == {}:
+            return
+        properties = schema.get("properties") or schema.get("required")
         fields = ", ".join(f"`{name}`" for name in properties or ())
-        if "application/octet-stream" in body["content"]:
-            fields = "the bytes of the file"
         yield f"Body: {fields or 'a task, an array of tasks, or `tasks` with an array'}.\n"
 
 

@@ -194,7 +194,7 @@ class StoreBase(Protocol):
     """
     remote_operator: Operator | None = None
     """The server between, which carries out the verbs of an operator; None: whoever calls decides
-    and commits. No worker works through a server.
+    and commits.
     """
 
     def setup(self) -> None:
@@ -225,6 +225,15 @@ class StoreBase(Protocol):
         """Give a name that no other store has, made at random by the first `setup`: the same by
         whatever URL the store is reached, for as long as it keeps its data.
         """
+
+    def record_once(self, key: str, value: str, seconds: float) -> str:
+        """Record a value under a key for so long, unless there is one; the answer is the one that
+        is there. The same value again counts its time anew, perhaps only once half of it is over.
+        For servers, which share what they must all know.
+        """
+
+    def recorded(self, key: str) -> str | None:
+        """Read what was recorded under a key, if its time is not over."""
 
 
 class ReadStore(StoreBase, Protocol):
@@ -495,6 +504,11 @@ class WorkerStore(ReadStore, Protocol):
 
         A store in several places, some of which are away, says whose reports it could not take, and
         where the lease is not renewed.
+        """
+
+    def report(self, worker: str, reports: Sequence[Report]) -> list[bool]:
+        """Take news of what the worker holds between its beats: its lease stays as it is. The
+        answer says of each whether the worker holds that attempt; if not, it was dropped.
         """
 
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:

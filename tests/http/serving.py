@@ -158,9 +158,11 @@ def make_access(folder: Path) -> tuple[Access, dict[Role, str]]:
 
 
 @contextmanager
-def served_here(folder: Path, url: str, **settings: Any) -> Iterator[Site]:
-    """A server in a thread of this process."""
-    access, tokens = make_access(folder)
+def served_here(
+    folder: Path, url: str, beside: Site | None = None, **settings: Any
+) -> Iterator[Site]:
+    """A server in a thread of this process, perhaps beside another one of the same store."""
+    access, tokens = make_access(folder) if beside is None else (beside.access, beside.tokens)
     store = open_store(url)
     store.setup()
     server = Server(store, access, Settings(**{"port": 0, **settings}))

@@ -26,6 +26,7 @@ from stayer.service.operator import operator_of
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.remote.connection import Connection
+from tests.client.actors import take
 from tests.contract.builders import VALUES, apply, beat, fill, get, new, started, submit, taken
 from tests.http.serving import Process, Site
 
@@ -116,13 +117,26 @@ def test_the_same_id_with_other_parameters_is_a_warning(client: stayer.Client) -
         queue.enqueue(1, id="t")
 
 
-def test_whoever_takes_tasks_needs_the_database(client: stayer.Client) -> None:
-    with pytest.raises(StoreUnusable, match="needs the database itself"):
-        client.get_listener("q")
-    with pytest.raises(StoreUnusable, match="need the database itself"):
-        client.store.reserve("w", ["q"], 1, stayer.Handles())
-    with pytest.raises(StoreUnusable, match="need the database itself"):
-        client.store.commit([])
+def test_a_listener_works_through_the_server(
+    site: Site, store: Store, client: stayer.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAYER_TOKEN", site.access.add("node", "work", ("q",)))
+    submit(store, new("a", parameters=[1]))
+    with stayer.Client(site.url) as worker, worker.get_listener("q") as listener:
+        processor = worker.get_processor(take(listener))
+        assert processor.start() == [1]
+        processor.checkpoint(b"half")
+        saved = store.checkpoint("a")
+        processor.complete([1, 2])
+    assert saved is not None
+    ended = get(store, "a")
+    assert (ended.state, ended.result, ended.attempt) == ("complete", [1, 2], 1)
+    assert store.workers() == []
+
+
+def test_who_may_operate_may_not_take_tasks(client: stayer.Client) -> None:
+    with client.get_listener("q") as listener, pytest.raises(Refused, match="needs work"):
+        listener.listen(timeout=0)
 
 
 def test_a_record_comes_back_as_it_was(remote: Store, store: Store, worker: str) -> None:

@@ -45,6 +45,7 @@ def target(route: Route) -> str:
         file="none",
         folder="none",
         sha256="0" * 64,
+        worker="w",
     )
 
 

@@ -252,7 +252,7 @@ ALLOWED = {"/v1/tasks", "/v1/failures", "/v1/queues", "/v1/events", "/v1/clock",
     [
         route
         for route in ROUTES
-        if route.role is not None
+        if route.role not in (None, "work")
         and not route.path.startswith(("/v1/tasks/", "/v1/queues/"))
         and (route.path not in ALLOWED or (route.method, route.path) == ("DELETE", "/v1/session"))
     ],

@@ -53,7 +53,8 @@ def run_worker(
 
     hide_credentials()
     plan = planned()
-    _refuse_server(given.config().store)
+    if plan.threads is not None:
+        _refuse_threads(given.config().store)
     if plan.ignored_note:
         note(plan.ignored_note)
     settings = dict(plan.handlers)
@@ -83,6 +84,8 @@ def run_worker(
         def on_answer(user: str | None, description: AppDescription) -> None:
             handlers.app_descriptions[user] = description
             loop.look_again()
+            if store.remote_operator is not None:
+                return
             declare = partial(declare_app, given.config(), handlers, store)
             _retry_until_reachable(lambda: declare(plan.behaviour["queues"]))
 
@@ -134,13 +137,13 @@ def _code_rules(
     )
 
 
-def _refuse_server(url: str) -> None:
-    """Refuse the URL of a server before it is waited for: no worker can take tasks from there."""
+def _refuse_threads(url: str) -> None:
+    """Refuse threads behind a server before it is waited for: short tasks are worth no request."""
     scheme = url.partition("://")[0]
     if scheme in ("http", "https"):
         raise BadConfig(
-            f"{scheme}://… is a server: a worker needs the store behind it, give it the URL of "
-            "that (sqlite:…, redis:…)"
+            f"--threads: {scheme}://… is a server, and threads need the store behind it: give its "
+            "URL (sqlite:…, redis:…), or leave out --threads"
         )
 
 
@@ -169,6 +172,13 @@ def _retry_until_reachable(ask: Callable[[], T]) -> T:
 
 def _prepare_store(given: Given, handlers: Handlers, queues: Collection[str]) -> Store:
     store = given.store(make=True)
+    if store.remote_operator is not None:
+        config = given.config()
+        if config.cron or config.queues or handlers.app is not None:
+            logger.info(
+                "schedules and settings of queues are declared where the server is, not here"
+            )
+        return store
     declare_schedules(given.config(), store)
     declare_app(given.config(), handlers, store, queues)
     declare_queues(given.config(), store)

@@ -113,6 +113,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
         **chosen,
         queue=config.queue,
         retries=config.retries,
+        retention=config.kept,
         names_submitters=bool(config.submitter),
     )
     store = given.store(make=True)

@@ -16,9 +16,9 @@ from stayer.core.errors import BadInput
 from stayer.core.model import JSON
 from stayer.core.submit import checks
 from stayer.core.units import rfc3339
-from stayer.http.tokens import ROLES, Access, Role, Token, session_record
+from stayer.http.tokens import ROLES, WORK, Access, Role, Token, session_record
 
-ROLE = f"{', '.join(ROLES)}: each may do what those before it may."
+ROLE = f"{', '.join(ROLES)}: each may do what those before it may"
 
 
 @click.group(cls=Group)
@@ -37,8 +37,9 @@ def _access(given: Given) -> Access:
 @token.command()
 @argument("name", metavar="NAME", help="Whose token it is.")
 @click.option(
-    "--role", type=click.Choice(ROLES), required=True, metavar="ROLE", help=f"One of {ROLE}"
-)
+    "--role", type=click.Choice((*ROLES, WORK)), required=True, metavar="ROLE",
+    help=f"One of {ROLE}; or {WORK}, for workers, with --queue.",
+)  # fmt: skip
 @click.option(
     "-q", "--queue", "queues", multiple=True, metavar="QUEUE", shell_complete=complete_queue,
     help="For this queue only: it can neither see nor change others. May be repeated.",
@@ -181,7 +182,7 @@ def logout(given: Given, ids: tuple[str, ...], everybody: bool, as_json: bool) -
 @token.command()
 @click.option(
     "--role", type=click.Choice(ROLES), default="operate", metavar="ROLE",
-    help=f"What may be done then: {ROLE} Default: operate.",
+    help=f"What may be done then: {ROLE}. Default: operate.",
 )  # fmt: skip
 @click.option(
     "--url", metavar="URL", help="Where the server is. Default: from [serve] of stayer.toml."

@@ -20,7 +20,7 @@ from stayer.client.queue import Queue
 from stayer.client.submit import Defaults, Life, Options, build
 from stayer.client.values import Duration, Moment, Storable, epoch, seconds
 from stayer.core import codec
-from stayer.core.errors import BadInput, StoreUnusable
+from stayer.core.errors import BadInput
 from stayer.core.flows.sweep import plan_sweep
 from stayer.core.insight.failures import LIMIT as FAULTS
 from stayer.core.insight.failures import Failures
@@ -165,11 +165,6 @@ class Client:
         It takes all tasks, unless their `names` are given (patterns such as `video.*`) or, in full,
         what it `handles`.
         """
-        if self.store.remote_operator is not None:
-            raise StoreUnusable(
-                f"{self.store.url} is a server: a listener needs the database itself, give the "
-                "client its URL (sqlite:…, redis:…)"
-            )
         if names is not None and handles is not None:
             raise BadInput("give either names or handles, not both: handles has names too")
         if names is not None:

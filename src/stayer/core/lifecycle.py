@@ -17,7 +17,7 @@ from math import inf
 from typing import Any, Literal, TypeAlias, TypedDict, assert_never
 
 from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict, force_setattr, replace
 
 from stayer.core import effects, errors, retries
 from stayer.core import meta as own_fields
@@ -303,6 +303,7 @@ def decide(task: Task, happening: Happening, ago: float = 0.0) -> Change:
     if allowed is None:
         raise Refused(_refusal(task, happening))
     change = _decide(task, happening)
+    force_setattr(change, "happening", happening)  # just made, and nobody else has it yet
     assert change.to in allowed, (task.state, happening, change.to)
     return date_back(change, ago) if ago else change
 

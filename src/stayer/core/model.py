@@ -413,6 +413,8 @@ class Change(Struct, frozen=True, kw_only=True):
     ago: float = 0.0
     """How many seconds ago the start or the end was of which it tells, as measured where it was:
     what waits for a store that is away does not run meanwhile."""
+    happening: Any = None
+    """What it was decided from, for a store that is behind a server: that decides itself."""
 
     @property
     def to(self) -> State:

@@ -165,7 +165,7 @@ class Gate:
             return await self._outcome(call, route, passage)
         with self.service.bodies.hold("" if who is None else who.account) as hold:
             raw = await self._body(headers, receive, route, who, hold)
-            if route.body_needed and not raw.strip():
+            if route.body_needed and route.body_media == JSON_MEDIA and not raw.strip():
                 raise BadInput("the body is empty: send JSON, as /docs says")
             body = await self._read(call, route, raw)
             return await self._outcome(call._replace(body=body), route, passage)

@@ -40,7 +40,7 @@ from stayer.core.schedules.model import Schedule
 from stayer.core.schedules.parse import WrittenSchedule
 from stayer.core.submit.edits import MERGED
 from stayer.core.submit.json import WrittenSubmission
-from stayer.http import problem
+from stayer.http import problem, work
 from stayer.http.route import JSON_MEDIA, Route
 from stayer.http.routes import GROUPS
 from stayer.http.submit import BATCH_LIMIT
@@ -339,6 +339,64 @@ def _flow_schemas(counts: Schema) -> Schema:
     }  # fmt: skip
 
 
+def _work_schemas() -> Schema:
+    """What workers send and hear. What they send may have more fields: these are ignored."""
+    held = _object(id=_STRING, attempt=_INTEGER)
+    news: Schema = {
+        **held,
+        "properties": {
+            **held["properties"], "acknowledged": _INTEGER, "paused": {"type": "boolean"},
+            "progress": {"$ref": f"{_REF}ToldProgress"}, "usage": {"type": "object"},
+        },
+    }  # fmt: skip
+    words = {"type": "array", "items": _STRING}
+    handles: Schema = {
+        "type": "object",
+        "properties": {"plain": {"type": "boolean"}, "names": words, "programs": words},
+    }
+    reports = {"type": "array", "items": {"$ref": f"{_REF}ToldRunning"}}
+    orders = _object(**held["properties"], orders=_array("Order"))
+    return {
+        "ToldProgress": _struct(work.ProgressBody),
+        "ToldRunning": news,
+        "BeatToSend": {
+            **_struct(work.BeatBody),
+            "properties": {
+                **_struct(work.BeatBody)["properties"],
+                "handles": handles, "running": reports, "news": reports,
+            },
+        },
+        "TakeToSend": {
+            **_struct(work.TakeBody),
+            "properties": {**_struct(work.TakeBody)["properties"], "handles": handles},
+        },
+        "FailureToSend": {
+            **_struct(work.FailBody),
+            "properties": {
+                **_struct(work.FailBody)["properties"],
+                "error": {
+                    "type": "object",
+                    "properties": {
+                        "type": _STRING, "message": _STRING, "traceback": _optional(_STRING),
+                        "exit_code": _optional(_INTEGER), "signal": _optional(_INTEGER),
+                    },
+                    "required": ["type"],
+                },
+            },
+        },
+        "Beat": _object(
+            now=_NUMBER, lease=_NUMBER, drain={"type": "boolean"}, watched={"type": "boolean"},
+            orders={"type": "array", "items": orders}, lost={"type": "array", "items": held},
+            away=words, undelivered=words, proven=_optional(words),
+        ),
+        "WorkWait": _object(news={"type": "boolean"}, position=_STRING),
+        "Ties": _object(after=words, behind=words),
+        "ChangedTasks": _object(
+            tasks={"type": "array", "items": _optional({"$ref": f"{_REF}Task"})}
+        ),
+    }  # fmt: skip
+
+
 def _schemas() -> Schema:
     policy = _struct(Policy)["properties"]
     task = _record(Task, fields.RECORD)
@@ -445,6 +503,11 @@ def _schemas() -> Schema:
         "Handles": _record(Handles),
         "Worker": _record(Worker),
         "Workers": _partly(workers=_array("Worker")),
+        "Work": _object(
+            protocol=_INTEGER, name=_STRING, queues={"type": "array", "items": _STRING},
+            workers=_array("Worker"),
+        ),
+        **_work_schemas(),
         "DroppedWorker": _object(id=_STRING, returned=_INTEGER),
         "Stats": _partly(
             now=_TIME, tasks=_object(**counts), queues=_INTEGER, paused_queues=_INTEGER,

@@ -16,6 +16,7 @@ from stayer.http import (
     sweeps,
     system,
     tasks,
+    work,
     workers,
 )
 from stayer.http.filters import ListQuery, TaskFilter
@@ -360,6 +361,102 @@ _WORKERS = (
     ),
 )  # fmt: skip
 
+_WORK = "/v1/work/{worker}"
+_HELD = f"{_WORK}/tasks/{{id}}"
+_WORKING = (
+    Route(
+        method="GET", path="/v1/work", role="work", run=work.about,
+        summary="What a token of the role `work` is for, and the workers that it introduced.",
+        answer="Work",
+    ),
+    Route(
+        method="GET", path=_WORK, role="work", run=work.show,
+        summary="A worker, and the number of its last beat.", answer="Worker", problems=(404,),
+    ),
+    Route(
+        method="POST", path=f"{_WORK}/beat", role="work", run=work.beat,
+        summary="Register a worker, renew its lease, hear orders.",
+        body=work.BeatBody, body_schema={"$ref": "#/components/schemas/BeatToSend"},
+        body_needed=True, answer="Beat", problems=(409, 413, 415),
+    ),
+    Route(
+        method="POST", path=f"{_WORK}/take", role="work", wait=work.take,
+        summary="Wait for tasks and get them. The same key returns the same tasks.",
+        body=work.TakeBody, body_schema={"$ref": "#/components/schemas/TakeToSend"},
+        body_needed=True, answer="Tasks", problems=(404, 409, 413, 415),
+    ),
+    Route(
+        method="GET", path=f"{_WORK}/wait", role="work", wait=work.wait,
+        summary="Wait until there may be an order or a task.", query=work.WaitQuery,
+        answer="WorkWait", problems=(404,),
+    ),
+    Route(
+        method="POST", path=f"{_WORK}/leave", role="work", run=work.leave,
+        summary="Say goodbye: what is still held goes back to the queue.",
+        body=work.LeaveBody, body_needed=True, status=(204,), problems=(404, 413, 415),
+    ),
+    Route(
+        method="GET", path=f"{_WORK}/holdings", role="work", run=work.holdings,
+        summary="What a worker holds.", answer="Tasks", problems=(404,),
+    ),
+    Route(
+        method="GET", path=f"{_WORK}/tasks", role="work", run=work.tasks,
+        summary="Tasks of the token's queues, and what runs before those that the worker holds.",
+        query=work.TasksQuery, answer="Tasks", problems=(404,),
+    ),
+    Route(
+        method="POST", path=f"{_WORK}/changes", role="work", run=work.changes,
+        summary="What happened to several attempts, if all that the worker knows of them still "
+        "holds: the task, or null where nothing was done. For `stayer worker`.",
+        body=work.ChangesBody, body_schema={"type": "object", "required": ["changes"]},
+        body_needed=True, answer="ChangedTasks", problems=(404, 409, 413, 415),
+    ),
+    *(
+        Route(
+            method="GET", path=f"{_HELD}/{what}", role="work", run=run, summary=summary,
+            answer=answer, media=media, problems=(404,),
+        )
+        for what, run, summary, answer, media in (
+            ("upstreams", work.upstreams, "What a task runs after.", "Ties", (JSON_MEDIA,)),
+            ("inputs", work.inputs, "The results of what a task runs after.", "Any", (JSON_MEDIA,)),
+            ("checkpoint", work.get_checkpoint, "What was saved last.", None, (_BYTES,)),
+        )
+    ),
+    *(
+        Route(
+            method="POST", path=f"{_HELD}/{verb}", role="work", run=run, summary=summary,
+            query=work.Fence, body=body, answer="Task", problems=(404, 409, 413, 415),
+        )
+        for verb, run, body, summary in (
+            ("start", work.start, work.StartBody, "Let an attempt begin."),
+            ("complete", work.complete, work.CompleteBody, "An attempt has ended well."),
+            ("return", work.give_back, work.ReturnBody, "An attempt goes back to the queue."),
+            ("cancelled", work.cancelled, work.Nothing, "An attempt was stopped on demand."),
+        )
+    ),
+    Route(
+        method="POST", path=f"{_HELD}/fail", role="work", run=work.fail,
+        summary="An attempt has ended badly.", query=work.Fence, body=work.FailBody,
+        body_schema={"$ref": "#/components/schemas/FailureToSend"}, body_needed=True,
+        answer="Task", problems=(404, 409, 413, 415),
+    ),
+    Route(
+        method="POST", path=f"{_HELD}/progress", role="work", run=work.progress,
+        summary="How far an attempt is.", query=work.Fence, body=work.ProgressBody,
+        body_needed=True, status=(204,), problems=(404, 409, 413, 415),
+    ),
+    Route(
+        method="POST", path=f"{_HELD}/log", role="work", run=work.log,
+        summary="What an attempt printed, from an offset on.", query=work.LogQuery, body=bytes,
+        body_schema={}, body_media=_BYTES, status=(204,), problems=(404, 409, 413),
+    ),
+    Route(
+        method="PUT", path=f"{_HELD}/checkpoint", role="work", run=work.checkpoint,
+        summary="What the next attempt is to go on from.", query=work.Fence, body=bytes,
+        body_schema={}, body_media=_BYTES, status=(204,), problems=(404, 409, 413),
+    ),
+)  # fmt: skip
+
 _NOTICES = (
     Route(
         method="GET", path="/v1/notices", role="read", run=notices.find,
@@ -478,6 +575,7 @@ GROUPS = {
     "Schedules": _SCHEDULES,
     "Notices": _NOTICES,
     "Workers": _WORKERS,
+    "Working": _WORKING,
     "The whole": _SYSTEM,
     "Pages": _PAGES,
 }

@@ -9,10 +9,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, TypeVarTuple, Unpack
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from stayer.config import USUAL_RETENTION
 from stayer.core.errors import BadConfig, StoreError, StoreUnreachable
+from stayer.core.model import Kept
 from stayer.http.audit import Audit
+from stayer.http.bells import Bells
 from stayer.http.events import Hub
 from stayer.http.limits import Bodies, Limits, Requests, Streams
 from stayer.http.login_throttle import Failures
@@ -24,7 +27,9 @@ from stayer.http.tokens import Access
 from stayer.service import tracing
 from stayer.service.lease.failure_detector import Watcher
 from stayer.service.upkeep.queue_stats import Sampler
+from stayer.service.upkeep.timekeeper import Timekeeper
 from stayer.service.upkeep.totals import PAUSE_S, Counter
+from stayer.service.work import RemoteWorkers
 from stayer.store import Store
 
 logger = logging.getLogger(__name__)
@@ -59,6 +64,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     retries: int = 0
     names_submitters: bool = True
     """Whether tasks say which token submitted them, and from where."""
+    retention: dict[Kept, float] = field(default_factory=USUAL_RETENTION.copy)
     limits: Limits = Limits()
 
 
@@ -78,6 +84,11 @@ class Service:
         self.counter = Counter(store)
         self.hub = Hub(store, self.call)
         self.submitter = Submitter(store, self.call)
+        self.bells = Bells(store, self.hub)
+        self.remote_workers = RemoteWorkers(store)
+        self.timekeeper = Timekeeper(store, settings.retention, self.bells.ring_queues)
+        """Begins with the first worker: those who are at the database see to it themselves."""
+        self.bells.on_ring = self.timekeeper.look_again
         self.audit = Audit(settings.audit_log)
         self.streams = Streams(settings.limits, connections or settings.limits.connections)
         self.bodies = Bodies(settings.limits)
@@ -183,11 +194,13 @@ class Service:
     def close_streams(self) -> None:
         """Let all that wait for events end, so that the server can."""
         self.hub.close()
+        self.bells.close()
 
     def close(self) -> None:
         """Let go of the threads and the store."""
-        self.hub.close()
+        self.close_streams()
         self._watcher.stop()
+        self.timekeeper.stop()
         for each in self._passing:
             each.cancel()
         self._write_uses()

@@ -101,9 +101,7 @@ async def _next_events(
     found: list[Event] = []
     store = call.store
     if wait > 0:
-        position, found = await _while_there(
-            call, _awaited_events(call, limit, filter, since, wait)
-        )
+        position, found = await while_there(call, _awaited_events(call, limit, filter, since, wait))
     elif since is None:
         position = await call.ask(store.last_event)
     else:  # not worth a watching thread
@@ -135,7 +133,7 @@ async def _awaited_events(
     return position, found
 
 
-async def _while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
+async def while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
     """Wait for this, counted as a stream, as long as the client is there."""
     try:
         end = count_stream(call)
@@ -284,7 +282,7 @@ async def result(call: Call) -> Response:
     deadline = time.monotonic() + _wait(call.query.wait)
     task = await get_task(call, id)
     if task.state not in FINISHED and time.monotonic() < deadline:
-        task = await _while_there(call, _await_task(call, id, deadline))
+        task = await while_there(call, _await_task(call, id, deadline))
         check_still_allowed(call)
     outcome = result_of(task)
     if isinstance(outcome, Response):

@@ -27,9 +27,11 @@ from stayer.core.limits import quote
 from stayer.core.model import JSON
 from stayer.core.units import rfc3339
 
-Role = Literal["read", "submit", "operate"]
+Role = Literal["read", "submit", "operate", "work"]
 ROLES: tuple[Role, ...] = ("read", "submit", "operate")
 """Each may do what those before it may."""
+WORK: Role = "work"
+"""Takes tasks of its queues and runs them; may read, but neither submit nor operate."""
 
 CODE_LIFE_S = 600.0
 """How long a login link can be used, in seconds."""
@@ -121,6 +123,8 @@ class _Index:
 
 def may(role: Role, needed: Role) -> bool:
     """Return whether who has this role may do what needs that one."""
+    if WORK in (role, needed):
+        return role == needed or (role == WORK and needed == "read")
     return ROLES.index(role) >= ROLES.index(needed)
 
 
@@ -177,6 +181,8 @@ class Access:
         """
         if not name or len(name) > _NAME_LIMIT or not name.isprintable() or name != name.strip():
             raise BadInput(f"name {quote(name)}: give one of 1 to {_NAME_LIMIT} characters")
+        if role == WORK and not queues:
+            raise BadInput("a token of the role work is for certain queues: name them with --queue")
         secret = _PREFIX + secrets.token_urlsafe(32)
         now = time.time()
         token = Token(

@@ -30,7 +30,9 @@ def find(call: Call) -> Answer:
 
 def drain(call: Call) -> Answer:
     """Let a worker take no more tasks."""
-    return Answer(codec.worker_record(control.drain(call.store, call.path["id"])))
+    drained = control.drain(call.store, call.path["id"])
+    call.service.bells.ring_worker(drained.id)
+    return Answer(codec.worker_record(drained))
 
 
 def drop(call: Call) -> Answer:
@@ -50,4 +52,6 @@ def attend(call: Call) -> Response:
     """Ask workers for news every second."""
     body: AttendBody = call.body
     call.store.attend(body.workers, body.seconds)
+    for worker in body.workers:
+        call.service.bells.ring_worker(worker)
     return Response(status_code=204)

@@ -278,6 +278,13 @@ class RedisStore(Store):
             ) from None
 
     @retry_after_mending
+    def report(self, worker: str, reports: Sequence[Report]) -> list[bool]:
+        arguments = Arguments(fixed=4)
+        packed = record.pack(beats.pack_reports(reports, arguments))
+        taken = self._run("report", worker, packed, *arguments.values)
+        return [each == 1 for each in taken]
+
+    @retry_after_mending
     def sample(self) -> float:
         if queue_stats.sample(self._server):
             missing_records.look(self._server)
@@ -330,6 +337,8 @@ class RedisStore(Store):
     watch = _at_server(watch_events)
     last_event = _at_server(reads.last_event)
     attend = _at_server(leases.attend)
+    record_once = _at_server(leases.record_once)
+    recorded = _at_server(leases.recorded)
 
     bury = _at_server(leases.bury)
     holdings = _at_server(leases.holdings)

@@ -123,6 +123,7 @@ What happened
                                    been looked through for strays; identity, what tells this store
                                    from others; seal, the mark of a move (JSON)
 
+    <prefix>:once:<key>            string: what servers share, such as whose a worker is; expires
     <prefix>:strays                set: what stands somewhere without its record, until the
                                    script missing_records has seen to it (MessagePack: id, queue,
                                    ticket or place)
@@ -252,6 +253,7 @@ KEYS = {
     "events": "<prefix>:events",
     "figures": "<prefix>:figures:<step>:<at>",
     "meta": "<prefix>:meta",
+    "once": "<prefix>:once:<key>",
     "strays": "<prefix>:strays",
     "missing": "<prefix>:missing",
     "rights": "<prefix>:rights",

@@ -11,6 +11,7 @@ from stayer.core.units import format_duration
 from stayer.stores.redis import record
 from stayer.stores.redis import workers as decode
 from stayer.stores.redis.connection.server import ScriptRefusal, Server
+from stayer.stores.redis.keys import key as place
 
 
 def workers(server: Server) -> list[Worker]:
@@ -28,6 +29,18 @@ def attend(server: Server, workers: Sequence[str], seconds: float) -> None:
     """Let these workers know that somebody watches what they run."""
     if workers:
         server.run("attend", repr(float(seconds)), *workers)
+
+
+def record_once(server: Server, key: str, value: str, seconds: float) -> str:
+    """Record a value, unless there is one."""
+    there: bytes = server.run("record_once", key, value, max(1, int(1000 * seconds)))
+    return there.decode()
+
+
+def recorded(server: Server, key: str) -> str | None:
+    """Read what was recorded, if its time is not over."""
+    there: bytes | None = server.ask("GET", place("once", server.address.prefix, key=key))
+    return None if there is None else there.decode()
 
 
 def bury(server: Server, judge: str, silent: dict[str, int]) -> list[Task]:

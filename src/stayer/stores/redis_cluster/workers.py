@@ -290,6 +290,23 @@ class Workers:
         known = sorted(newest.values(), key=lambda worker: (worker.started_at, worker.id))
         return [_with_tasks(each, running[each.id]) for each in known]
 
+    def report(self, worker: str, reports: Sequence[Report]) -> list[bool]:
+        """Take reports where their tasks are. Raises StoreUnreachable if one can't be told."""
+        found = self._shards.places([report.id for report in reports])
+        taken = [False] * len(reports)
+        for home in dict.fromkeys(found.values()):
+            here = [at for at, each in enumerate(reports) if found.get(each.id) == home]
+            answers = self._shards.of(home).report(worker, [reports[at] for at in here])
+            for at, answer in zip(here, answers, strict=True):
+                taken[at] = answer
+        return taken
+
+    def record_once(self, key: str, value: str, seconds: float) -> str:
+        return self._registry().record_once(key, value, seconds)
+
+    def recorded(self, key: str) -> str | None:
+        return self._registry().recorded(key)
+
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         self._registry().attend(workers, seconds)
 

@@ -1,5 +1,5 @@
-"""A store behind `stayer serve`: what the command line and the client need of the contract, over
-HTTP. Workers need the database itself.
+"""A store behind `stayer serve`: what the command line, the client and workers need of the
+contract, over HTTP.
 """
 
 from stayer.stores.remote.store import HttpStore, open_server

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import os
+import socket
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -19,6 +21,9 @@ from stayer.core.units import format_size
 
 ANSWER_TIMEOUT_S = 30.0
 """How long an answer may take."""
+
+UPLOAD_TIMEOUT_S = 120.0
+"""How long the server may take for each step of an upload."""
 
 LARGEST_BYTES = 256_000_000
 """The most that an answer may be, unpacked: a page has about 10 MB, no record comes near this."""
@@ -73,7 +78,20 @@ class Connection:
         self._token = token
         self._lock = threading.Lock()
         self._free: list[http.client.HTTPConnection] = []
+        self._busy: set[http.client.HTTPConnection] = set()
         self._process = os.getpid()
+
+    def another(self) -> Connection:
+        """Make one more to the same server, to be interrupted by itself."""
+        return Connection(self._address, self._token)
+
+    def interrupt(self) -> None:
+        """Let requests that are under way fail, in whichever threads."""
+        with self._lock:
+            sockets = [each.sock for each in self._busy if each.sock is not None]
+        for each in sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
 
     def ask(
         self,
@@ -97,6 +115,10 @@ class Connection:
     def ask_bytes(self, method: str, path: str, body: bytes | None = None) -> bytes:
         """Return what the server answers as it is; its problems are raised."""
         return self._answer(method, path, body, _BYTES, ANSWER_TIMEOUT_S)
+
+    def send(self, method: str, path: str, query: Mapping[str, int], content: bytes) -> None:
+        """Send bytes as they are; problems are raised."""
+        self._answer(method, f"{path}?{urlencode(query)}", content, _BYTES, UPLOAD_TIMEOUT_S)
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -152,6 +174,9 @@ class Connection:
         except BaseException:  # an interrupt leaves half an answer behind
             connection.close()
             raise
+        finally:
+            with self._lock:
+                self._busy.discard(connection)
         with self._lock:
             self._free.append(connection)
         return answer
@@ -160,14 +185,16 @@ class Connection:
         """Take a connection that nobody uses."""
         with self._lock:
             if self._process != os.getpid():  # those there are belong to who forked
-                self._process, self._free = os.getpid(), []
+                self._process, self._free, self._busy = os.getpid(), [], set()
             found = self._free.pop() if self._free else None
-        if found is not None:
-            if found.sock is not None:
-                found.sock.settimeout(patience)
-            return found
-        kind = http.client.HTTPSConnection if self._address.secure else http.client.HTTPConnection
-        return kind(self._address.host, self._address.port, timeout=patience)
+            if found is None:
+                secure = self._address.secure
+                kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+                found = kind(self._address.host, self._address.port, timeout=patience)
+            self._busy.add(found)
+        if found.sock is not None:
+            found.sock.settimeout(patience)
+        return found
 
     @staticmethod
     def _once(
@@ -180,6 +207,8 @@ class Connection:
         connection.request(method, target, content, dict(headers))
         response = connection.getresponse()
         answer = response.read(LARGEST_BYTES + 1)
+        if response.length and len(answer) <= LARGEST_BYTES:  # half an answer is none
+            raise http.client.IncompleteRead(answer, response.length)
         if response.getheader("Content-Encoding") == "gzip":
             answer = _decompress(answer)
         if len(answer) > LARGEST_BYTES:

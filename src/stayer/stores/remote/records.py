@@ -34,7 +34,7 @@ def task(shown: Mapping[str, Any]) -> Task:
     found = {name: value for name, value in shown.items() if name not in POLICY}
     policy = {name: shown[name] for name in POLICY if shown.get(name) is not None}
     orders = shown.get("orders", ())
-    last = max((order["number"] for order in orders), default=0)
+    last = shown.get("last_order", max((order["number"] for order in orders), default=0))
     values = {name: _value(found.pop(name, None)) for name in _FREE}
     decoded = read(Task, {**found, "policy": policy, "last_order": last})
     return msgspec.structs.replace(decoded, **values)

@@ -1,7 +1,8 @@
-"""The contract over HTTP, as far as it goes without being a worker.
+"""The contract over HTTP.
 
 Everything here is a request that any other program could make: see `stayer.http.routes`. For the
-verbs of an operator see `operator`.
+verbs of an operator see `operator`, for what workers need see `work`. What time brings, who is dead
+and what is told to hooks is for the server to see to.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
-from typing import Any, NoReturn, Unpack
+from typing import Any, Unpack
 from urllib.parse import urlsplit
 
 import msgspec
@@ -30,6 +31,7 @@ from stayer.core.errors import (
 )
 from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.insight.failures import Failures
+from stayer.core.insight.health import Finding
 from stayer.core.insight.queue_stats import Figures
 from stayer.core.model import (
     JSON,
@@ -70,6 +72,7 @@ from stayer.stores.remote.connection import (
     path_of,
 )
 from stayer.stores.remote.operator import RemoteOperator
+from stayer.stores.remote.work import RemoteWork
 
 _IDS_A_URL = 50
 """How many ids go into one URL."""
@@ -79,6 +82,8 @@ _SUBMIT_TASKS, _SUBMIT_BYTES = 1000, 8_000_000
 """What goes into one submission."""
 _WATCH_S = 30.0
 """How long one request waits for events."""
+_NOTHING_TO_DO_S = 3600.0
+"""When to ask again for what the server does."""
 _POLL_S = 1.0
 """Between two looks, where the server lets no more requests wait."""
 _EARLIEST, _LATEST = 1e8, 253402300799.0
@@ -133,7 +138,8 @@ class HttpStore(Store):
 
     def __init__(self, url: str, connection: Connection) -> None:
         self.url = url
-        self.remote_operator = RemoteOperator(connection)
+        self.remote_operator = self._remote_operator = RemoteOperator(connection)
+        self._work = RemoteWork(url, connection)
         self._ask = connection.ask
         self._connection = connection
         self._ids_are_below_queues = False
@@ -217,14 +223,16 @@ class HttpStore(Store):
             return None
 
     def old_files(self, before: float, limit: int) -> list[str]:
-        self._for_workers()
+        return []  # the server sees to them
 
     def drop_files(self, files: Sequence[str], before: float) -> None:
-        self._for_workers()
+        return
 
     # Reading
 
     def get(self, ids: Sequence[str]) -> list[Task | None]:
+        if self._work.worker is not None:
+            return self._work.get(ids)
         found: dict[str, Task] = {}
         wanted = list(dict.fromkeys(ids))
         for start in range(0, len(wanted), _IDS_A_URL):
@@ -265,6 +273,8 @@ class HttpStore(Store):
             return None
 
     def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        if self._work.worker is not None:
+            return self._work.upstreams(ids)
         found = (self._of_task(id, "upstreams", {"limit": 0}) for id in ids)
         return [Upstreams(tuple(of.get("after", ())), tuple(of.get("behind", ()))) for of in found]
 
@@ -352,7 +362,10 @@ class HttpStore(Store):
         return Reach(tuple(each["name"] for each in answer["queues"]), answer["away"])
 
     def workers_of(self, queues: Sequence[str]) -> list[Worker]:
-        answer = self._ask("GET", "/v1/workers", {"partial": True})
+        try:
+            answer = self._ask("GET", "/v1/workers", {"partial": True})
+        except NotAllowed as refusal:
+            return self._own_workers(refusal)
         return [records.read(Worker, shown) for shown in answer["workers"]]
 
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
@@ -373,15 +386,6 @@ class HttpStore(Store):
             records.read(Figures, {**shown, "queue": shown["queue"] or ""})
             for shown in history["points"]
         ]
-
-    def sample(self) -> float:
-        self._for_workers()
-
-    def totals(self) -> str | None:
-        self._for_workers()
-
-    def put_totals(self, totals: str, known: str | None) -> bool:
-        self._for_workers()
 
     def drop_queue(self, name: str, limit: int) -> int:
         answer = self._ask("DELETE", path_of("queues", name), {"force": True})
@@ -407,7 +411,26 @@ class HttpStore(Store):
         return True
 
     def workers(self) -> list[Worker]:
-        return [records.read(Worker, shown) for shown in self._ask("GET", "/v1/workers")["workers"]]
+        try:
+            answer = self._ask("GET", "/v1/workers")
+        except NotAllowed as refusal:
+            return self._own_workers(refusal)
+        return [records.read(Worker, shown) for shown in answer["workers"]]
+
+    def _own_workers(self, refusal: NotAllowed) -> list[Worker]:
+        """List those that the token has introduced, if it is one of a worker."""
+        try:
+            return self._work.workers()
+        except NotAllowed:
+            raise refusal from None
+
+    def check(self) -> list[Finding]:
+        """Say what a token of a worker is for."""
+        who = self._ask("GET", "/v1/session")
+        if who["role"] != "work":
+            return []
+        queues = ", ".join(self._ask("GET", "/v1/work")["queues"])
+        return [Finding("token", "ok", f"{who['name']} takes tasks of {queues}")]
 
     def drain_worker(self, worker: str) -> Worker:
         return records.read(Worker, self._ask("POST", path_of("workers", worker, "drain")))
@@ -456,21 +479,15 @@ class HttpStore(Store):
             number += int(self._ask("POST", f"/v1/notices/{verb}", body=body)["notices"])
         return number
 
-    # What only workers do
-
-    def _for_workers(self) -> NoReturn:
-        raise StoreUnusable(
-            f"{self.url} is a server: workers and listeners need the database itself, give them "
-            "its URL (sqlite:…, redis:…)"
-        )
+    # Workers
 
     def reserve(
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
     ) -> list[Task]:
-        self._for_workers()
+        return self._work.reserve(worker, queues, limit, handles)
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
-        self._for_workers()
+        return self._work.commit(changes)
 
     def turn(
         self,
@@ -481,42 +498,76 @@ class HttpStore(Store):
         handles: Handles,
         meanwhile: Meanwhile = None,
     ) -> tuple[list[bool], Sequence[Task]]:
-        self._for_workers()
+        if meanwhile is not None:
+            meanwhile()
+        answers = self._work.commit(changes) if changes else []
+        return [answer is not None for answer in answers], self.reserve(
+            worker, queues, limit, handles
+        )
+
+    def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
+        return self._work.beat(worker, number, nonce, reports)
+
+    def report(self, worker: str, reports: Sequence[Report]) -> list[bool]:
+        return self._work.report(worker, reports)
+
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
+        return self._work.holdings(worker, queues)
+
+    def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
+        return self._work.waiter(worker, queues)
+
+    def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
+        if number is None:
+            self._remote_operator.drop_worker(worker)
+            return []
+        return self._work.drop_worker(worker, number)
+
+    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+        return []  # who comes from outside judges nobody
+
+    # What the server sees to
 
     def promote(self, limit: int) -> float | None:
-        self._for_workers()
+        return None
 
     def due_schedules(self, limit: int) -> list[Schedule]:
-        self._for_workers()
+        return []
 
     def fire(self, firing: Firing) -> bool:
-        self._for_workers()
+        return False
+
+    def sample(self) -> float:
+        return _NOTHING_TO_DO_S
+
+    def totals(self) -> str | None:
+        return None
+
+    def put_totals(self, totals: str, known: str | None) -> bool:
+        return False
 
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
-        self._for_workers()
+        return 0
 
     def take_notices(
         self, hooks: Sequence[str], limit: int, lease: float, age: float
     ) -> list[Notice]:
-        self._for_workers()
+        return []
 
     def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
-        self._for_workers()
+        return False
 
-    def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
-        self._for_workers()
+    def record_once(self, key: str, value: str, seconds: float) -> str:
+        raise self._for_servers()
 
-    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
-        self._for_workers()
+    def recorded(self, key: str) -> str | None:
+        raise self._for_servers()
 
-    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
-        self._for_workers()
-
-    def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
-        self._for_workers()
-
-    def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
-        self._for_workers()
+    def _for_servers(self) -> StoreUnusable:
+        return StoreUnusable(
+            f"{self.url} is a server: another server needs the database itself, give it its URL "
+            "(sqlite:…, redis:…)"
+        )
 
 
 def _portions(tasks: Sequence[NewTask]) -> Iterator[list[dict[str, JSON]]]:

@@ -557,6 +557,22 @@ SELECT value FROM stayer_meta WHERE key = 'identity';
 -- name: identity.make
 INSERT INTO stayer_meta (key, value) VALUES ('identity', ?) {or nothing key};
 
+-- name: once.forget
+-- What begins with a time before this one. As text: times of 14 digits and a point stand in their order.
+DELETE FROM stayer_meta WHERE "key" LIKE 'once %' AND value < ?;
+
+-- name: once.get
+SELECT value FROM stayer_meta WHERE "key" = ?;
+
+-- name: once.look
+SELECT value FROM stayer_meta WHERE "key" = ? {lock};
+
+-- name: once.make
+INSERT INTO stayer_meta ("key", value) VALUES (?, ?) {or nothing key};
+
+-- name: once.renew
+UPDATE stayer_meta SET value = ? WHERE "key" = ?;
+
 -- name: figures.last
 SELECT value FROM stayer_meta WHERE key = 'sampled';
 

@@ -42,6 +42,7 @@ from stayer.stores.sql.find import find
 from stayer.stores.sql.joined import ROLL_BACK
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.load import load as load_records
+from stayer.stores.sql.record_once import record_once, recorded
 from stayer.stores.sql.reserve import following, promote, reserve
 from stayer.stores.sql.retention import forget, is_anything_old
 from stayer.stores.sql.submit import IdTaken, submit
@@ -253,6 +254,9 @@ class SqlStore(Store):
     holdings = _reads(worker_operations.holdings)
     workers = _reads(worker_operations.workers)
     attend = _writes(worker_operations.attend)
+    report = _writes(worker_operations.report)
+    record_once = _writes(record_once)
+    recorded = _reads(recorded)
     drain_worker = _writes(worker_operations.drain_worker)
     drop_worker = _writes(worker_operations.drop_worker)
 

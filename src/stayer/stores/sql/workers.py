@@ -54,6 +54,11 @@ def beat(
     )
 
 
+def report(tx: Transaction, worker: str, reports: Sequence[Report]) -> list[bool]:
+    """Take reports between beats."""
+    return [_take(tx, worker, each) for each in reports]
+
+
 def _renew(tx: Transaction, worker: Worker, number: int, nonce: str) -> bool:
     about = (
         worker.node,
@@ -74,10 +79,11 @@ def _renew(tx: Transaction, worker: Worker, number: int, nonce: str) -> bool:
     return tx.run("beat", *about, now, worker.id) == 1
 
 
-def _take(tx: Transaction, worker: str, report: Report) -> None:
+def _take(tx: Transaction, worker: str, report: Report) -> bool:
+    """Take the news of an attempt; False if the worker does not hold it."""
     held = tx.one("report.task", report.id, worker, report.attempt)
     if held is None:
-        return
+        return False
     seq, orders = held
     if report.progress is not None:
         progress = replace(report.progress, at=tx.now)
@@ -94,6 +100,7 @@ def _take(tx: Transaction, worker: str, report: Report) -> None:
         tx.run("report.paused", report.paused, tx.now, seq)
     if report.usage is not None:
         _take_usage(tx, seq, report.attempt, replace(report.usage, at=tx.now))
+    return True
 
 
 def _take_usage(tx: Transaction, seq: int, attempt: int, used: Usage) -> None:

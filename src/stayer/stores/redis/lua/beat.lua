@@ -5,7 +5,7 @@
 --        reports (MessagePack, see workers.py); the rest: checkpoints and pieces of logs
 -- returns {now, {id, attempt, orders (MessagePack), …}, {worker, number, lease, …} of suspects,
 --        watched (1 or 0), drain (1 or 0)}, or the error LEASELOST
--- include: tasks, empty_writes
+-- include: reports, empty_writes
 
 local who = cmsgpack.unpack(ARGV[3])
 local me, lease, number, nonce = who[1], who[8], who[10], who[11]
@@ -48,72 +48,7 @@ if not renew() then
   return redis.error_reply('LEASELOST the worker was buried, or another has its identity')
 end
 
-local function acknowledge(r, up_to)
-  if not r[@ORDERS] then return end
-  local left = {}
-  for _, order in ipairs(r[@ORDERS]) do
-    if order[1] > up_to or order[2] then
-      order[3] = order[3] or order[1] <= up_to
-      left[#left + 1] = order
-    end
-  end
-  r[@ORDERS] = #left > 0 and left or nil
-end
-
-local function take_log(id, attempt, pieces)
-  local log, ends = @log(attempt, id), 0
-  for _, piece in ipairs(pieces) do
-    local start, data = piece[1], ARGV[piece[2]]
-    local score = string.format('%.0f', start)
-    call('ZREMRANGEBYSCORE', log, score, score)
-    call('ZADD', log, score, score .. ':' .. NOW .. ':' .. data)
-    ends = math.max(ends, start + #data)
-  end
-  if ends > @LOG_HEAD + @LOG_TAIL then
-    local middle = call('ZRANGEBYSCORE', log, @LOG_HEAD, ends - @LOG_TAIL, 'WITHSCORES')
-    for place_of = 1, #middle, 2 do
-      local start = tonumber(middle[place_of + 1])
-      local length = #middle[place_of] - select(2, string.find(middle[place_of], '^%d+:[^:]+:'))
-      if start + length <= ends - @LOG_TAIL then call('ZREM', log, middle[place_of]) end
-    end
-  end
-end
-
-local function take_usage(id, attempt, point, slot, thin)
-  local series = @usage(attempt, id)
-  call('HSET', series, slot, point)
-  if thin then
-    for _, known in ipairs(call('HKEYS', series)) do
-      if tonumber(known) % thin ~= 0 then call('HDEL', series, known) end
-    end
-  end
-end
-
--- report: {id, attempt, progress, checkpoint, acknowledged, paused, usage, slot, grid to thin to, log};
--- what is not there is false. paused: 1 or 0.
-local function take(report)
-  local entry = fetch(report[1])
-  local r = entry and entry.r
-  if not r or not RUNNING[r[@STATE]] or r[@WORKER] ~= me or r[@ATTEMPT] ~= report[2] then return end
-  local id, attempt = report[1], report[2]
-  touch(entry)
-  if report[3] then
-    r[@PROGRESS], r[@LOSSES], r[@UPDATED] = exact(now) .. ' ' .. report[3], nil, now
-  end
-  if report[4] then
-    call('HSET', @checkpoint(id), 'attempt', attempt, 'at', exact(now), 'data', ARGV[report[4]])
-    r[@CHECKPOINT_AT], r[@LOSSES], r[@UPDATED] = now, nil, now
-  end
-  if report[5] > 0 then acknowledge(r, report[5]) end
-  if #report[10] > 0 then take_log(id, attempt, report[10]) end
-  if report[6] and r[@STATE] == 'started' then r[@PAUSED], r[@UPDATED] = report[6] == 1 or nil, now end
-  if report[7] then
-    r[@USAGE] = exact(now) .. ' ' .. report[7]
-    take_usage(id, attempt, r[@USAGE], report[8], report[9])
-  end
-end
-
-for _, report in ipairs(cmsgpack.unpack(ARGV[4])) do take(report) end
+for _, report in ipairs(cmsgpack.unpack(ARGV[4])) do take_report(me, report) end
 flush()
 
 local orders = {}
@@ -149,3 +84,15 @@ suspect(call('ZRANGEBYSCORE', @early(), '(' .. exact(now), '+inf'))
 local wanted = call('HMGET', key, 'watched_until', 'drain')
 local watched = tonumber(wanted[1] or 0) > now
 return {exact(now), orders, suspects, watched and 1 or 0, wanted[2] and 1 or 0}
+
+-- script: report
+-- Store.report: take the reports of a worker between two of its beats.
+-- ARGV   3 the worker, 4 the reports (MessagePack, see workers.py); the rest: checkpoints and pieces of logs
+-- returns for each report 1 if the worker holds that attempt, else 0
+-- include: reports, empty_writes
+
+whatever_memory_is_left()
+local taken = {}
+for _, report in ipairs(cmsgpack.unpack(ARGV[4])) do taken[#taken + 1] = take_report(ARGV[3], report) and 1 or 0 end
+flush()
+return taken

@@ -20,6 +20,22 @@ whatever_memory_is_left() -- a worker that can't begin can't empty a full server
 if call('HEXISTS', @meta(), 'identity') == 0 then call('HSET', @meta(), 'identity', ARGV[3]) end
 return call('HGET', @meta(), 'identity')
 
+-- script: record_once
+-- Store.record_once: what servers share.
+-- ARGV   3 the key, 4 the value, 5 for how many milliseconds
+-- returns the value that is there
+-- include: empty_writes
+-- to be confirmed by replicas: others answer by it
+
+local key = @once(ARGV[3])
+local there = call('GET', key)
+if not there then
+  call('SET', key, ARGV[4], 'PX', ARGV[5])
+  return ARGV[4]
+end
+if there == ARGV[4] then call('PEXPIRE', key, ARGV[5]) else write_something(key) end
+return there
+
 -- script: rights
 -- What the user may not do of all that scripts do. Whoever is refused something in the midst of a script leaves half of
 -- a change behind: so it is tried before.

@@ -1,0 +1,541 @@
+"""Workers over HTTP, by the protocol of `docs/reference/worker-protocol.md`.."""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.responses import Response
+
+from stayer.core import codec
+from stayer.core.errors import BadInput, NotHeld, TooLarge, UnknownTask, UnknownWorker
+from stayer.core.happening_json import read_happening, read_value
+from stayer.core.lifecycle import Done, Fail, FaultyEnding, Happening, Interrupt, Snooze, Stop
+from stayer.core.model import (
+    JSON,
+    RUNNING,
+    Ending,
+    Fault,
+    Handles,
+    LogPiece,
+    Progress,
+    Report,
+    Task,
+    Usage,
+    Worker,
+)
+from stayer.core.units import format_size
+from stayer.http.problem import Problem
+from stayer.http.route import Answer, Call
+from stayer.http.streams import check_still_allowed, while_there
+from stayer.service import upstream_results, work
+from stayer.store import LOG_PIECE
+
+T = TypeVar("T")
+
+LOG_LIMIT_BYTES = 1_000_000
+LONGEST_WAIT_S = 60.0
+LEASES_S = (2.0, 86400.0)
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+_BYTES = "application/octet-stream"
+_FAULTY: tuple[Ending, ...] = (
+    "error", "killed", "oom", "timeout", "silent", "environment", "cancelled",
+)  # fmt: skip
+DEFAULT_HANDLES = Handles(plain=True, names=("*",))
+
+Attempt = Annotated[int, Meta(ge=1, le=2**31, description="As `take` gave it: the fence.")]
+Waiting = Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)]
+Text = Annotated[str, Meta(max_length=200)]
+Moment = Annotated[float, Meta(ge=-1e10, le=1e10)]
+
+
+class Running(Struct, frozen=True, kw_only=True):
+    """An attempt that a worker holds, and perhaps news of it."""
+
+    id: str
+    attempt: int
+    acknowledged: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    paused: bool | None = None
+    progress: Progress | None = None
+    usage: Usage | None = None
+
+
+class BeatBody(Struct, frozen=True, kw_only=True):
+    """A sign of life."""
+
+    number: Annotated[int, Meta(ge=1, le=2**53)]
+    nonce: Annotated[str, Meta(min_length=1, max_length=100)]
+    protocol: int = work.PROTOCOL
+    lease: Annotated[float, Meta(ge=LEASES_S[0], le=LEASES_S[1])] = 120.0
+    queues: Annotated[tuple[Text, ...], Meta(max_length=1000)] = ()
+    slots: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+    node: Text = ""
+    pid: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    version: Text = ""
+    handles: Handles | None = None
+    draining: bool = False
+    keeps: bool = False
+    running: Annotated[tuple[Running, ...], Meta(max_length=100_000)] | None = None
+    news: Annotated[tuple[Running, ...], Meta(max_length=100_000)] = ()
+    """The same of some, without saying that these are all."""
+
+
+class TakeBody(Struct, frozen=True, kw_only=True):
+    """A request for tasks."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=100)]
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 1
+    wait: Waiting = 0.0
+    queues: Annotated[tuple[Text, ...], Meta(max_length=1000)] = ()
+    handles: Handles | None = None
+
+
+class WaitQuery(Struct, frozen=True, kw_only=True):
+    """What to wait for."""
+
+    queue: Annotated[
+        tuple[str, ...], Meta(description="A task of this queue. May be repeated.")
+    ] = ()
+    seconds: Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S, description="How long.")] = 0.0
+    since: (
+        Annotated[str, Meta(max_length=100, description="The `position` of the last answer.")]
+        | None
+    ) = None
+
+
+class LeaveBody(Struct, frozen=True, kw_only=True):
+    """Which beat was the last."""
+
+    number: Annotated[int, Meta(ge=1, le=2**53)]
+
+
+class Fence(Struct, frozen=True, kw_only=True):
+    """Which attempt is meant."""
+
+    attempt: Attempt
+
+
+class LogQuery(Struct, frozen=True, kw_only=True):
+    """Which attempt is meant, and where in its log."""
+
+    attempt: Attempt
+    start: Annotated[int, Meta(ge=0, le=2**53, description="How many bytes came before.")]
+
+
+class TasksQuery(Struct, frozen=True, kw_only=True):
+    """Which tasks."""
+
+    id: Annotated[tuple[str, ...], Meta(max_length=1000, description="May be repeated.")]
+
+
+class StartBody(Struct, frozen=True, kw_only=True):
+    """What began."""
+
+    pid: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+
+
+class ProgressBody(Struct, frozen=True, kw_only=True):
+    """How far it is."""
+
+    done: float | None = None
+    total: float | None = None
+    message: Annotated[str, Meta(max_length=1000)] | None = None
+    remaining: float | None = None
+
+
+class Nothing(Struct, frozen=True, kw_only=True):
+    """What may be left out."""
+
+
+class CompleteBody(Struct, frozen=True, kw_only=True):
+    """What came of it."""
+
+    result: Any = None
+
+
+class FailBody(Struct, frozen=True, kw_only=True):
+    """What went wrong."""
+
+    error: Fault
+    ending: FaultyEnding = "error"
+    retry_after: Annotated[float, Meta(ge=0, le=3155760000)] | None = None
+    final: bool = False
+
+
+class ReturnBody(Struct, frozen=True, kw_only=True):
+    """Why it goes back, and when it may be taken again."""
+
+    note: Annotated[str, Meta(max_length=1000)] | None = None
+    delay: Annotated[float, Meta(ge=0, le=3155760000)] | None = None
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """What happened to an attempt, and as what the worker knows its task."""
+
+    id: str
+    attempt: int
+    happening: dict[str, Any]
+    state: str | None = None
+    last_order: int | None = None
+    ago: Moment = 0.0
+    paused: bool | None = None
+    checkpoint: str | None = None
+
+
+class ChangesBody(Struct, frozen=True, kw_only=True):
+    """What happened to several, in this order."""
+
+    changes: Annotated[tuple[Change, ...], Meta(max_length=10_000)]
+
+
+# The lease
+
+
+def beat(call: Call) -> Answer:
+    """Renew the lease of a worker."""
+    body: BeatBody = call.body
+    if body.protocol != work.PROTOCOL:
+        raise BadInput(
+            f"protocol {body.protocol} is not spoken here: this server speaks {work.PROTOCOL}"
+        )
+    worker = Worker(
+        id=_worker_id(call), node=body.node, pid=body.pid, queues=_queues(call, body.queues),
+        slots=body.slots, version=body.version, draining=body.draining, lease=body.lease,
+        keeps=body.keeps, handles=body.handles or DEFAULT_HANDLES,
+    )  # fmt: skip
+    news = body.news if body.running is None else (*body.running, *body.news)
+    reports = [report for each in news if (report := _report(each)) is not None]
+    running = None
+    if body.running is not None:
+        running = list(dict.fromkeys((each.id, each.attempt) for each in body.running))
+    arguments = (worker, _owner(call), body.number, body.nonce, reports, running)
+    answer = _ours(call, lambda: call.service.remote_workers.beat(*arguments))
+    call.service.timekeeper.start()
+    found = answer.beat
+    return Answer(
+        {
+            "now": found.now, "lease": worker.lease, "drain": found.drain,
+            "watched": found.watched,
+            "orders": msgspec.to_builtins(found.orders),
+            "lost": [{"id": id, "attempt": attempt} for id, attempt in answer.lost],
+            "away": list(found.away), "undelivered": list(found.undelivered),
+            "proven": None if found.proven is None else list(found.proven),
+        }
+    )  # fmt: skip
+
+
+def _report(each: Running) -> Report | None:
+    if not each.acknowledged and (each.paused, each.progress, each.usage) == (None, None, None):
+        return None
+    return Report(
+        id=each.id, attempt=each.attempt, acknowledged=each.acknowledged, paused=each.paused,
+        progress=each.progress, usage=each.usage,
+    )  # fmt: skip
+
+
+def leave(call: Call) -> Response:
+    """Let a worker go."""
+    worker = _own(call)
+    call.service.remote_workers.leave(worker, call.body.number)
+    return Response(status_code=204)
+
+
+def show(call: Call) -> Answer:
+    """Answer with the worker as the store knows it."""
+    return Answer(codec.worker_record(call.service.remote_workers.get(_own(call))))
+
+
+def about(call: Call) -> Answer:
+    """Answer with what the token is for, and the workers that it introduced."""
+    who = call.who
+    assert who is not None
+    mine = call.service.remote_workers.of(who.name)
+    return Answer(
+        {
+            "protocol": work.PROTOCOL, "name": who.name, "queues": list(who.queues),
+            "workers": [codec.worker_record(each) for each in mine],
+        }
+    )  # fmt: skip
+
+
+# Waiting
+
+
+async def take(call: Call) -> Answer:
+    """Answer with tasks, waiting for the first if asked to."""
+    body: TakeBody = call.body
+    worker = _worker_id(call)
+    queues, handles = await call.ask(_what_to_take, call, worker)
+    given: list[Task] | None = await call.ask(call.service.remote_workers.given, worker, body.key)
+    if given is None:
+        reserve = _Take(call, worker, queues, handles)
+        if body.wait > 0:
+            given = await while_there(call, reserve.wait(body.wait))
+        else:
+            given = await reserve.once()
+    return await call.ask(lambda: Answer({"tasks": [_shown(task) for task in given]}))
+
+
+def _what_to_take(call: Call, worker: str) -> tuple[tuple[str, ...], Handles]:
+    body: TakeBody = call.body
+    _own(call)
+    if body.queues and body.handles is not None:
+        return _queues(call, body.queues), body.handles
+    known = call.service.remote_workers.get(worker)
+    handles = body.handles or known.handles or DEFAULT_HANDLES
+    return _queues(call, body.queues or known.queues), handles
+
+
+class _Take:
+    """One request for tasks."""
+
+    def __init__(self, call: Call, worker: str, queues: tuple[str, ...], handles: Handles) -> None:
+        self._call = call
+        self._worker = worker
+        self._queues = queues
+        self._handles = handles
+
+    async def once(self) -> list[Task]:
+        body: TakeBody = self._call.body
+        return await self._call.ask(
+            self._call.service.remote_workers.take, self._worker, body.key, self._queues,
+            body.limit, self._handles,
+        )  # fmt: skip
+
+    async def wait(self, seconds: float) -> list[Task]:
+        bells = self._call.service.bells
+        deadline = time.monotonic() + seconds
+        while True:
+            since = await bells.listen(None, self._queues)  # before the look that it guards
+            found = await self.once()
+            left = deadline - time.monotonic()
+            if found or left <= 0 or bells.closed:
+                return found
+            await bells.wait(None, self._queues, since, left)
+            check_still_allowed(self._call)
+
+
+async def wait(call: Call) -> Answer:
+    """Answer when there may be an order or a task, or when the time is over."""
+    query: WaitQuery = call.query
+    worker = _worker_id(call)
+    with suppress(UnknownWorker):  # one that listens before it beats misses nothing
+        await call.ask(_own, call)
+    queues = _queues(call, query.queue) if query.queue else ()
+    bells = call.service.bells
+    position = await bells.listen(worker, queues)
+    if query.since == position and query.seconds > 0:
+        work = bells.wait(worker, queues, position, query.seconds)
+        position = await while_there(call, work)
+    news = query.since is not None and position != query.since
+    return Answer({"news": news, "position": position}, headers={"cache-control": "no-store"})
+
+
+# Tasks
+
+
+def holdings(call: Call) -> Answer:
+    """Answer with what a worker holds."""
+    return Answer({"tasks": [_shown(task) for task in call.store.holdings(_own(call))]})
+
+
+def tasks(call: Call) -> Answer:
+    """Answer with those of these tasks that a worker may see."""
+    assert call.who is not None
+    found = call.service.remote_workers.visible(_own(call), call.who.queues, call.query.id)
+    return Answer({"tasks": [_shown(task) for task in found]})
+
+
+def upstreams(call: Call) -> Answer:
+    """Answer with what a task runs after."""
+    found = call.store.upstreams([_visible(call).id])[0]
+    return Answer({"after": list(found.after), "behind": list(found.behind)})
+
+
+def inputs(call: Call) -> Answer:
+    """Answer with the results of what a task runs after."""
+    found = upstream_results.of(call.store, _visible(call))
+    return Answer(upstream_results.results_json(found))
+
+
+def get_checkpoint(call: Call) -> Response:
+    """Answer with what was saved last."""
+    task = _visible(call)
+    found = call.store.checkpoint(task.id)
+    if found is None:
+        raise UnknownTask(f"task {task.id} has saved nothing")
+    headers = {"stayer-attempt": str(found.attempt), "cache-control": "no-store"}
+    return Response(found.data, headers=headers, media_type=_BYTES)
+
+
+def start(call: Call) -> Answer:
+    """Let an attempt begin."""
+    return _task_answer(call, "start", call.body.pid)
+
+
+def complete(call: Call) -> Answer:
+    """Take the result of an attempt."""
+    return _end(call, Done(read_value(call.body.result, "the result")), ("done",))
+
+
+def fail(call: Call) -> Answer:
+    """Take what went wrong with an attempt."""
+    body: FailBody = call.body
+    return _end(call, Fail(body.error, body.ending, body.retry_after, body.final), _FAULTY)
+
+
+def give_back(call: Call) -> Answer:
+    """Take an attempt back into the queue."""
+    body: ReturnBody = call.body
+    happening: Happening = Interrupt(body.note)
+    if body.delay:
+        happening = Snooze(body.delay, body.note or "returned by its worker")
+    return _end(call, happening, ("interrupted", "snoozed", "cancelled"))
+
+
+def cancelled(call: Call) -> Answer:
+    """Take that an attempt was stopped on demand."""
+    task = _held(call)
+    if not task.cancel_wanted and task.state in RUNNING:
+        raise BadInput(f"nobody has cancelled task {task.id}: use `return` or `fail`")
+    return _end(call, Stop(), ("cancelled",))
+
+
+def progress(call: Call) -> Response:
+    """Take how far an attempt is."""
+    body: ProgressBody = call.body
+    return _tell(call, progress=Progress(body.done, body.total, body.message, None, body.remaining))
+
+
+def log(call: Call) -> Response:
+    """Take what an attempt printed."""
+    data: bytes = call.body
+    if len(data) > LOG_LIMIT_BYTES:
+        raise TooLarge(
+            f"a piece of log may have {format_size(LOG_LIMIT_BYTES)}: send it in several"
+        )
+    start = call.query.start
+    pieces = (
+        LogPiece(start + at, data[at : at + LOG_PIECE]) for at in range(0, len(data), LOG_PIECE)
+    )
+    return _tell(call, log=tuple(pieces))
+
+
+def checkpoint(call: Call) -> Response:
+    """Take what an attempt saved."""
+    data: bytes = call.body
+    if len(data) > codec.CHECKPOINT_LIMIT:
+        raise TooLarge(f"a checkpoint may have {format_size(codec.CHECKPOINT_LIMIT)}: save less")
+    return _tell(call, checkpoint=data)
+
+
+def changes(call: Call) -> Answer:
+    """Take what happened to several attempts; what the worker knows of them must still hold."""
+    worker = _own(call)
+    told = [_told(each) for each in call.body.changes]
+    answers = call.service.remote_workers.commit(worker, told)
+    return Answer({"tasks": [None if task is None else _shown(task) for task in answers]})
+
+
+def _told(change: Change) -> work.Told:
+    if change.state is not None and change.state not in RUNNING:
+        raise BadInput(f"state: a worker holds what is {' or '.join(RUNNING)}")
+    saved = None if change.checkpoint is None else base64.b64decode(change.checkpoint)
+    return work.Told(
+        change.id, change.attempt, read_happening(change.happening), change.state,
+        change.last_order, change.ago, change.paused, saved,
+    )  # fmt: skip
+
+
+def _tell(call: Call, **news: Any) -> Response:
+    worker = _own(call)
+    report = Report(id=call.path["id"], attempt=call.query.attempt, **news)
+    call.service.remote_workers.report(worker, report)
+    return Response(status_code=204)
+
+
+def _end(call: Call, happening: Happening, known: Sequence[Ending]) -> Answer:
+    return _task_answer(call, "settle", happening, known)
+
+
+def _task_answer(call: Call, verb: str, *arguments: Any) -> Answer:
+    worker = _own(call)
+    do = getattr(call.service.remote_workers, verb)
+    return Answer(_shown(do(worker, call.path["id"], call.query.attempt, *arguments)))
+
+
+def _held(call: Call) -> Task:
+    worker = _own(call)
+    [task] = call.store.get([call.path["id"]])
+    if task is None:
+        raise UnknownTask(f"no task {call.path['id']!r}")
+    if task.state in RUNNING and not work.is_held(task, worker, call.query.attempt):
+        raise NotHeld(f"task {task.id} is not held by attempt {call.query.attempt} of {worker}")
+    return task
+
+
+def _visible(call: Call) -> Task:
+    assert call.who is not None
+    id = call.path["id"]
+    found = call.service.remote_workers.visible(_own(call), call.who.queues, [id])
+    if not found:
+        raise UnknownTask(f"no task {id!r} in the queues of this token")
+    return found[0]
+
+
+def _shown(task: Task) -> dict[str, JSON]:
+    """Return a task as its worker sees it: with what its next change has to name."""
+    return {**codec.record(task), "last_order": task.last_order, "losses": task.losses}
+
+
+# Who asks
+
+
+def _own(call: Call) -> str:
+    """Return the worker that asks; Problem if it is another token's."""
+    worker = _worker_id(call)
+    _ours(call, lambda: call.service.remote_workers.check(worker, _owner(call)))
+    return worker
+
+
+def _ours(call: Call, ask: Callable[[], T]) -> T:
+    try:
+        return ask()
+    except work.NotYours:
+        raise Problem(
+            "forbidden",
+            f"the worker id {call.path['worker']!r} belongs to another token: choose another id",
+        ) from None
+
+
+def _owner(call: Call) -> str:
+    assert call.who is not None
+    return call.who.name
+
+
+def _worker_id(call: Call) -> str:
+    worker = call.path["worker"]
+    if not _ID.fullmatch(worker):
+        raise BadInput(
+            f"worker {worker[:120]!r}: an id has 1 to 100 letters, digits, '.', '_', ':' and '-'"
+        )
+    return worker
+
+
+def _queues(call: Call, named: Sequence[str]) -> tuple[str, ...]:
+    """Return the queues that are meant; Problem if the token is not for one of them."""
+    assert call.who is not None
+    mine = call.who.queues
+    if others := [name for name in named if name not in mine]:
+        raise Problem(
+            "forbidden",
+            f"the token {call.who.name} is not for queue {others[0]}: it may take tasks from "
+            f"{', '.join(mine)}",
+        )
+    return tuple(dict.fromkeys(named)) or mine

@@ -1,0 +1,381 @@
+"""The worker protocol, as `docs/reference/worker-protocol.md` has it, request by request."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stayer.core.lifecycle import Done
+from stayer.core.model import EVERYTHING, NewTask
+from stayer.service.control import tasks as control
+from stayer.store import Store
+from tests.contract.builders import get, new, register, submit
+from tests.http.serving import Reply, Site, served_here
+
+
+class Node:
+    """A worker that is a few requests."""
+
+    def __init__(self, site: Site, token: str, id: str = "node-7") -> None:
+        self.site = site
+        self.token = token
+        self.id = id
+        self.number = 0
+
+    def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:
+        said = {"Authorization": f"Bearer {self.token}", **headers}
+        return self.site(method, f"/v1/work/{self.id}{path}", body, role=None, **said)
+
+    def beat(self, **more: Any) -> Reply:
+        self.number += 1
+        body = {"number": self.number, "nonce": secrets.token_hex(8), "lease": 60, **more}
+        return self("POST", "/beat", body)
+
+    def take(self, **more: Any) -> list[dict[str, Any]]:
+        answer = self("POST", "/take", {"key": secrets.token_hex(8), **more})
+        assert answer.status == 200, answer
+        tasks: list[dict[str, Any]] = answer.json["tasks"]
+        return tasks
+
+    def tell(self, id: str, verb: str, body: Any = None, attempt: int = 1, **more: str) -> Reply:
+        query = "".join(f"&{name}={value}" for name, value in more.items())
+        return self("POST", f"/tasks/{id}/{verb}?attempt={attempt}{query}", body)
+
+
+@pytest.fixture
+def node(site: Site) -> Node:
+    """One that has introduced itself, and may take tasks of `q`."""
+    found = Node(site, site.access.add("node", "work", ("q",)))
+    assert found.beat().status == 200
+    return found
+
+
+def put(store: Store, *ids: str, **more: Any) -> None:
+    submit(store, *(new(id, **more) for id in ids))
+
+
+def test_a_task_is_taken_started_told_of_and_completed(store: Store, node: Node) -> None:
+    put(store, "a", parameters={"n": 1})
+
+    [task] = node.take()
+    assert (task["id"], task["attempt"], task["parameters"]) == ("a", 1, {"n": 1})
+    assert node.tell("a", "start", {"pid": 12}).json["state"] == "started"
+    assert node.tell("a", "progress", {"done": 1, "total": 2, "news": 0}).status == 204
+    octets = {"Content_Type": "application/octet-stream"}
+    logged = node("POST", "/tasks/a/log?attempt=1&start=0", b"hello\n", **octets)
+    saved = node("PUT", "/tasks/a/checkpoint?attempt=1", b"\x00saved", **octets)
+    assert (logged.status, saved.status) == (204, 204)
+    assert node("GET", "/tasks/a/checkpoint").body == b"\x00saved"
+    done = node.tell("a", "complete", {"result": [1]})
+
+    assert (done.status, done.json["state"], done.json["result"]) == (200, "complete", [1])
+    assert node.tell("a", "complete", {"result": [1]}).status == 200, "a repeated end is welcome"
+    ended = get(store, "a")
+    assert (ended.state, ended.result, ended.worker, ended.pid) == ("complete", [1], "node-7", 12)
+    assert [piece.data for piece in store.log("a", 1, 0, 100)] == [b"hello\n"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "state", "ending"),
+    [
+        ("fail", {"error": {"type": "X", "message": "no"}}, "failed", "error"),
+        ("fail", {"error": {"type": "X"}, "ending": "oom", "final": True}, "failed", "oom"),
+        ("return", {"note": "stopping"}, "pending", "interrupted"),
+        ("return", {"delay": 60}, "scheduled", "snoozed"),
+        ("return", None, "pending", "interrupted"),
+    ],
+)
+def test_other_ends_and_the_same_again(
+    store: Store, node: Node, verb: str, body: Any, state: str, ending: str
+) -> None:
+    put(store, "a")
+    node.take()
+    node.tell("a", "start")
+
+    for _ in range(2):
+        answer = node.tell("a", verb, body)
+        assert (answer.status, answer.json["state"]) == (200, state), answer
+
+    assert [attempt.ending for attempt in store.attempts("a")] == [ending]
+
+
+def test_whoever_lost_the_task_gets_409_and_changes_nothing(store: Store, node: Node) -> None:
+    put(store, "a")
+    node.take()
+    node.tell("a", "start")
+    node.tell("a", "return")
+    [again] = node.take()
+    assert again["attempt"] == 2
+
+    for verb, body in (
+        ("start", None), ("progress", {"done": 1}), ("fail", {"error": {"type": "X"}}),
+        ("complete", {"result": "old"}),
+    ):  # fmt: skip
+        node.tell("a", verb, body, attempt=1).is_problem(409, "not-held", "no longer held")
+    node("POST", "/tasks/a/log?attempt=1&start=0", b"old").is_problem(409, "not-held")
+    node("PUT", "/tasks/a/checkpoint?attempt=1", b"old").is_problem(409, "not-held")
+
+    current = get(store, "a")
+    assert (current.state, current.attempt, current.progress) == ("reserved", 2, None)
+    assert store.checkpoint("a") is None
+
+
+def test_a_result_that_comes_late_is_welcome_if_nobody_began_again(
+    store: Store, node: Node
+) -> None:
+    put(store, "a")
+    node.take()
+    node.tell("a", "start")
+    control.lose(store, store.drop_worker("node-7", 1))
+    assert get(store, "a").state == "pending"
+
+    assert node.tell("a", "complete", {"result": 1}).json["state"] == "complete"
+
+
+class TestTakes:
+    def test_with_the_same_key_return_the_same_tasks_from_any_server(
+        self, store: Store, node: Node, tmp_path: Path, url: str
+    ) -> None:
+        put(store, "a", "b", "c")
+        first = node.take(key="k", limit=2)
+        assert [task["id"] for task in first] == ["a", "b"]
+
+        assert node.take(key="k", limit=2) == first
+        with served_here(tmp_path, url, node.site) as other:  # with the same file of tokens
+            elsewhere = Node(other, node.token)
+            assert elsewhere.take(key="k") == first
+            assert [task["id"] for task in elsewhere.take(key="l")] == ["c"]
+
+    def test_with_the_same_key_at_once_are_given_one_answer(self, store: Store, node: Node) -> None:
+        put(store, *(f"t{n}" for n in range(20)))
+        found: list[list[str]] = []
+
+        def ask() -> None:
+            found.append([task["id"] for task in node.take(key="k", limit=2)])
+
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert len(found) == 6
+        assert all(each == found[0] for each in found)
+        assert [task.id for task in store.holdings("node-7")] == found[0], "the others went back"
+
+    def test_leave_out_what_is_not_held_any_more(self, store: Store, node: Node) -> None:
+        put(store, "a", "b")
+        node.take(key="k", limit=2)
+        node.tell("a", "return")
+
+        assert [task["id"] for task in node.take(key="k", limit=2)] == ["b"]
+
+    def test_wait_for_a_task(self, store: Store, node: Node) -> None:
+        found: list[str] = []
+        asking = threading.Thread(
+            target=lambda: found.extend(task["id"] for task in node.take(wait=60))
+        )
+        asking.start()
+        put(store, "a")
+        asking.join()
+
+        assert found == ["a"]
+
+    def test_wait_for_what_time_brings(self, store: Store, node: Node) -> None:
+        put(store, "a", delay=0.5)
+
+        assert [task["id"] for task in node.take(wait=60)] == ["a"]
+
+    def test_are_of_the_queues_of_the_token_and_of_what_is_handled(
+        self, store: Store, node: Node
+    ) -> None:
+        put(store, "other", queue="others")
+        put(store, "command", command=("true",))
+        put(store, "named", name="encode")
+
+        assert [task["id"] for task in node.take(limit=9)] == ["named"]
+        refused = node("POST", "/take", {"key": "k", "queues": ["others"]})
+        refused.is_problem(403, "forbidden", "not for queue others")
+        handles = {"programs": ["true"]}
+        assert [task["id"] for task in node.take(limit=9, handles=handles)] == ["command"]
+
+
+class TestBeats:
+    def test_register_and_renew(self, store: Store, node: Node) -> None:
+        answer = node.beat(queues=["q"], slots=3, node="host", version="mine 1").json
+        assert (answer["lease"], answer["orders"], answer["lost"]) == (60.0, [], [])
+
+        [worker] = store.workers()
+        assert (worker.id, worker.number, worker.slots, worker.node) == ("node-7", 2, 3, "host")
+        assert node("GET", "").json["number"] == 2
+
+    def test_may_be_repeated_but_not_with_another_nonce(self, node: Node) -> None:
+        body = {"number": 2, "nonce": "n"}
+        assert node("POST", "/beat", body).status == 200
+        assert node("POST", "/beat", body).status == 200
+        node("POST", "/beat", {**body, "nonce": "m"}).is_problem(409, "lease-lost")
+
+    def test_of_somebody_who_was_given_up_are_refused(self, store: Store, node: Node) -> None:
+        store.drop_worker("node-7", 1)
+        node.beat().is_problem(409, "lease-lost")
+        node("POST", "/take", {"key": "k", "queues": ["q"], "handles": {}}).is_problem(
+            409, "lease-lost"
+        )
+
+    def test_bring_orders_until_they_are_acknowledged(self, store: Store, node: Node) -> None:
+        put(store, "a")
+        node.take()
+        node.tell("a", "start")
+        control.cancel(store, "a", 5.0)
+        running = {"id": "a", "attempt": 1}
+
+        [orders] = node.beat(running=[running]).json["orders"]
+        [order] = orders["orders"]
+        assert (orders["id"], order["verb"], order["arguments"]) == ("a", "cancel", {"grace": 5.0})
+        number = order["number"]
+        assert node.beat(running=[{**running, "acknowledged": number}]).json["orders"] == []
+
+        assert node.tell("a", "cancelled").json["state"] == "cancelled"
+        assert node.tell("a", "cancelled").status == 200
+
+    def test_give_back_what_was_not_named_twice(self, store: Store, node: Node) -> None:
+        put(store, "a", "b")
+        node.take(limit=2)
+        named = [{"id": "a", "attempt": 1}]
+
+        node.beat(running=named)
+        again = {"number": node.number, "nonce": "other"}
+        node("POST", "/beat", {**again, "running": named}).is_problem(409, "lease-lost")
+        assert get(store, "b").state == "reserved", "once is not enough"
+        node.beat(running=named)
+
+        assert (get(store, "a").state, get(store, "b").state) == ("reserved", "pending")
+        node.tell("b", "start").is_problem(409, "not-held")
+
+    def test_that_name_nothing_give_nothing_back(self, store: Store, node: Node) -> None:
+        put(store, "a")
+        node.take()
+
+        for _ in range(3):
+            node.beat()
+
+        assert get(store, "a").state == "reserved"
+
+    def test_say_what_was_lost(self, store: Store, node: Node) -> None:
+        put(store, "a")
+        node.take()
+        node.tell("a", "return")
+
+        assert node.beat(running=[{"id": "a", "attempt": 1}]).json["lost"] == [
+            {"id": "a", "attempt": 1}
+        ]
+
+    def test_of_another_protocol_are_refused(self, node: Node) -> None:
+        node.beat(protocol=2).is_problem(400, "bad-input", "speaks 1")
+
+    def test_have_fields_that_nobody_knows(self, node: Node) -> None:
+        assert node.beat(colour="blue", handles={"names": ["*"], "smells": 1}).status == 200
+
+
+class TestWhoseItIs:
+    def test_a_worker_id_belongs_to_the_token_that_introduced_it(
+        self, store: Store, node: Node, tmp_path: Path, url: str
+    ) -> None:
+        put(store, "a")
+        node.take()
+        stranger = node.site.access.add("stranger", "work", ("q",))
+        with served_here(tmp_path, url, node.site) as other:
+            thief = Node(other, stranger)
+            thief.number = 41
+            for answer in (
+                thief.beat(), thief("POST", "/take", {"key": "k"}), thief("GET", ""),
+                thief.tell("a", "complete", {}), thief("GET", "/holdings"),
+                thief("POST", "/leave", {"number": 1}), thief("GET", "/wait"),
+            ):  # fmt: skip
+                answer.is_problem(403, "forbidden", "belongs to another token")
+
+        assert get(store, "a").state == "reserved"
+
+    def test_nor_does_one_that_is_at_the_database(self, store: Store, site: Site) -> None:
+        register(store, "direct")
+        token = site.access.add("node", "work", ("q",))
+        for number in (0, 99):
+            thief = Node(site, token, "direct")
+            thief.number = number
+            answer = thief.beat()
+            assert answer.status in (403, 409), answer
+        assert [worker.number for worker in store.workers()] == [1]
+
+    def test_it_may_read_its_queues_but_neither_submit_nor_operate(
+        self, store: Store, node: Node
+    ) -> None:
+        put(store, "mine")
+        put(store, "other", queue="others")
+        said = {"Authorization": f"Bearer {node.token}"}
+
+        def ask(method: str, path: str, body: Any = None) -> int:
+            return node.site(method, path, body, role=None, **said).status
+
+        assert ask("GET", "/v1/tasks/mine") == 200
+        assert ask("GET", "/v1/tasks/other") == 404
+        assert ask("POST", "/v1/tasks", {"queue": "q"}) == 403
+        assert ask("POST", "/v1/tasks/mine/cancel", {}) == 403
+        assert ask("DELETE", "/v1/workers/node-7") == 403
+
+    @pytest.mark.parametrize("role", ["read", "submit", "operate"])
+    def test_other_roles_don_t_work(self, site: Site, role: Any) -> None:
+        body = {"number": 1, "nonce": "n"}
+        site("POST", "/v1/work/w/beat", body, role=role).is_problem(403, "forbidden", "needs work")
+
+    def test_one_that_nobody_introduced_is_not_known(self, node: Node) -> None:
+        Node(node.site, node.token, "nobody")("GET", "").is_problem(404, "unknown-worker")
+
+
+class TestWaits:
+    def test_hear_of_orders_and_tasks_and_miss_nothing_between(
+        self, store: Store, node: Node
+    ) -> None:
+        put(store, "a")
+        node.take()
+        first = node("GET", "/wait?queue=q").json
+        assert first["news"] is False
+        control.cancel(store, "a")
+
+        heard = node("GET", f"/wait?queue=q&seconds=60&since={first['position']}").json
+        assert heard["news"] is True
+
+    def test_end_with_their_time(self, node: Node) -> None:
+        position = node("GET", "/wait").json["position"]
+        position = node("GET", f"/wait?since={position}&seconds=0.2").json["position"]
+        assert node("GET", f"/wait?since={position}&seconds=0.1").json["news"] is False
+
+
+def test_leaving_gives_all_back_and_may_be_said_twice(store: Store, node: Node) -> None:
+    put(store, "a", "b")
+    node.take(limit=2)
+    node.tell("b", "start")
+
+    assert node("POST", "/leave", {"number": 1}).status == 204
+    assert node("POST", "/leave", {"number": 1}).status == 204
+
+    assert {get(store, id).state for id in ("a", "b")} == {"pending"}
+    assert store.workers() == []
+
+
+def test_inputs_of_other_queues_are_for_whoever_holds_what_runs_after_them(
+    store: Store, node: Node
+) -> None:
+    register(store, "direct", queues=("others",))
+    first: NewTask = new("first", queue="others")
+    submit(store, first, new("then", after=("first",)))
+    assert node("GET", "/tasks/first/inputs").status == 404
+    [task] = store.reserve("direct", ["others"], 1, EVERYTHING)
+    control.settle(store, task, Done({"x": 1}))
+    assert [each["id"] for each in node.take(wait=10)] == ["then"]
+
+    assert node("GET", "/tasks/then/inputs").json == {"first": {"x": 1}}
+    assert node("GET", "/tasks?id=first").json["tasks"][0]["result"] == {"x": 1}
