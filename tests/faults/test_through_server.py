@@ -75,6 +75,7 @@ def test_a_task_outlives_its_worker_and_its_server(fleet: ServedFleet) -> None:
     worker = fleet.worker(lease=60)
     fleet.stamper("a")
     fleet.until_state("a", "started")
+    fleet.until_stamped("a")
     fleet.signal(worker, signal.SIGKILL)
     fleet.kill()
     before = len(fleet.read_stamps("a")[1])
