@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,16 @@ def test_a_function_is_rehearsed(
     found = json.loads(done.out)
     assert found["checkpoints"] == 1
     assert "the result is 2, not 1" in found["runs"][1]["problem"]
+
+
+def test_a_function_is_found_in_this_folder(folder: Path) -> None:
+    (folder / "here_jobs.py").write_text(JOBS)
+    # -P: as the program `stayer` does, whose own folder is another one.
+    command = [sys.executable, "-P", "-m", "stayer", "rehearse", "here_jobs:good"]
+    done = subprocess.run(
+        [*command, "-p", "number=1", "--random", "0"], cwd=folder, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done
 
 
 def test_a_command_is_rehearsed(stayer: Here) -> None:

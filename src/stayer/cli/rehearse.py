@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 
 import rich_click as click
 from msgspec import to_builtins
@@ -85,6 +87,7 @@ def rehearse(
 
     is_function = len(words) == 1 and _FUNCTION.fullmatch(words[0])
     if is_function:
+        sys.path.insert(0, os.getcwd())  # as a worker finds it
         try:
             task = load_function(words[0])
         except ImportError as error:
