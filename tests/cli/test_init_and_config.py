@@ -54,6 +54,7 @@ def test_each_setting_has_a_value_and_a_source(stayer: Here, folder: Path, url: 
         "lease": {"value": 300.0, "source": str(folder / "stayer.toml")},
         "retries": {"value": 3, "source": "STAYER_RETRIES"},
         "submitter": {"value": "nobody", "source": "STAYER_SUBMITTER"},
+        "record_commit": {"value": True, "source": "default"},
         "token": {"value": "", "source": "default"},
     }
     assert list(found) == list(SETTINGS)

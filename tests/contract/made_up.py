@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import stayer
+from stayer.core.fields import STORED
 
+_FIRST = 1 + max(field.row.number or 0 for field in STORED)
+"""The first place in a record of Redis that no field has."""
 _IN_POLICY = "    patience: Seconds | None = None\n"
 _IN_TASK = """\
     colour: str | None = None
@@ -28,18 +31,18 @@ _IN_TASK = """\
     labels: dict[str, str] | None = None
 """
 _ROWS = """\
-        "colour": Row("which colour it has", 54, "Its colour.", metavar="COLOUR"),
-        "season": Row("when it is planted", 55, "When to plant it."),
-        "petals": Row("how many it has", 56, "How many petals it has."),
-        "height": Row("how tall it is", 57, "How tall it is."),
-        "wild": Row("whether nobody planted it", 58, "Nobody planted it."),
-        "harvest": Row("when it is ripe", 59, "When it is ripe."),
-        "lasts": Row("how long it flowers", 60, "How long it flowers."),
-        "weight": Row("how heavy its seeds are", 61, "How heavy its seeds are."),
+        "colour": Row("which colour it has", _FIRST, "Its colour.", metavar="COLOUR"),
+        "season": Row("when it is planted", _FIRST + 1, "When to plant it."),
+        "petals": Row("how many it has", _FIRST + 2, "How many petals it has."),
+        "height": Row("how tall it is", _FIRST + 3, "How tall it is."),
+        "wild": Row("whether nobody planted it", _FIRST + 4, "Nobody planted it."),
+        "harvest": Row("when it is ripe", _FIRST + 5, "When it is ripe."),
+        "lasts": Row("how long it flowers", _FIRST + 6, "How long it flowers."),
+        "weight": Row("how heavy its seeds are", _FIRST + 7, "How heavy its seeds are."),
         "shades": Row(
-            "of its leaves", 62, "A shade of its leaves.", ("--shade",), "SHADE", _SHORT_LIST
+            "of its leaves", _FIRST + 8, "A shade of leaves.", ("--shade",), "SHADE", _SHORT_LIST
         ),
-        "labels": Row("on its pot", 63, most=Most(WORD, 10)),
+        "labels": Row("on its pot", _FIRST + 9, most=Most(WORD, 10)),
         "patience": Row("how long it waits for rain", None, "How long it waits for rain."),
 """
 EDITS = {
@@ -48,7 +51,7 @@ EDITS = {
         ("    generated: bool = False\n", _IN_TASK),
         ("    @property\n    def kind(self)", _IN_TASK),
     ],
-    "core/fields.py": [('        "held": Row(', _ROWS)],
+    "core/fields.py": [('        "held": Row(', _ROWS.replace("_FIRST", f"{_FIRST}"))],
 }
 """All that is to be written, by file: what goes before which lines."""
 

@@ -54,6 +54,7 @@ def test_a_flag_beats_the_environment_beats_the_file(home, cwd):
         "lease": str(file),
         "retries": "default",
         "submitter": "default",
+        "record_commit": "default",
         "token": "default",
     }
 

@@ -24,7 +24,9 @@ from stayer.service.operator import operator_of
     shell_complete=complete_task,
     help="The task to copy: its id, or the beginning of it.",
 )
-@edit_options(may_change=tuple(SUBMISSION), leave_out=("cloned_from", "submitted_by"))
+@edit_options(
+    may_change=tuple(SUBMISSION), leave_out=("cloned_from", "submitted_by", "source_commit")
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the record, as JSON.")
 def clone(
     given: Given,

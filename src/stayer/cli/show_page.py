@@ -90,6 +90,7 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "meta", describe(task.meta or {}, None)
     yield "tells", " ".join(task.notify)
     yield "clone of", task.cloned_from
+    yield "from commit", task.source_commit
     yield "flow", task.flow and f"{task.flow} ({task.part})"
     yield "after", plural(task.upstreams) if task.upstreams else None
     yield "progress", progress(task)

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import msgspec
 import rich_click as click
 
+from stayer.cli.checkout import commit_of
 from stayer.cli.code_options import asked_code, code_options
 from stayer.cli.command import Decorated, Given
 from stayer.cli.output import note, stdin
@@ -185,6 +186,8 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
     has_place = code is not None and (code.git is not None or code.files)
     if words and "cwd" not in fields and not has_place and not is_remote(given):
         fields["cwd"] = working_directory(None)
+    if words and config.record_commit and not (code is not None and code.git):
+        fields["source_commit"] = commit_of(options.get("cwd"))
     return fields
 
 

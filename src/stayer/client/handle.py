@@ -118,6 +118,7 @@ class TaskView:
     upstreams = _Field[int]()
     cloned_from = _Field[str | None]()
     submitted_by = _Field[str | None]()
+    source_commit = _Field[str | None]()
     retries = _Decided[int]()
     retry_wait = _Decided[float]()
     retry_backoff = _Decided[float]()

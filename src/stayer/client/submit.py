@@ -119,6 +119,7 @@ class _When(TypedDict, total=False):
     delay: Duration | None
     cloned_from: str | None
     submitted_by: str | None
+    source_commit: str | None
 
 
 class Options(TaskOptions, _When, total=False):

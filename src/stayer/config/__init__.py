@@ -33,6 +33,7 @@ from stayer.config.parsing import (
     parse_size,
     parse_store,
     parse_submitter,
+    parse_switch,
     parse_text,
     parse_texts,
     parse_threads,
@@ -120,6 +121,10 @@ class Config(Struct, frozen=True, kw_only=True):
             parse_submitter,
             default_submitter,
         ),
+    ]
+    record_commit: Annotated[
+        bool,
+        Setting("Whether a command's record has the git commit here.", parse_switch, True),
     ]
     token: Annotated[str, Setting("The token for a store at an http URL.", parse_text, "")]
     sources: dict[str, str]

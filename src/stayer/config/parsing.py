@@ -103,6 +103,14 @@ def parse_flag(value: object) -> bool:
     return value
 
 
+def parse_switch(value: object) -> bool:
+    """Read a flag that a variable may say, too."""
+    meant = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if isinstance(value, str) and value.strip().lower() in meant:
+        return meant[value.strip().lower()]
+    return parse_flag(value)
+
+
 def parse_texts(value: object) -> tuple[str, ...]:
     """One text, or a list of them."""
     return tuple(map(parse_text, value if isinstance(value, list) else [value]))

@@ -321,6 +321,13 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             55,
             fixed=True,
         ),
+        "source_commit": Row(
+            "the git commit of the folder that its command was "
+            "[submitted from](../how-to/run-code-from-git-and-pypi.md#where-a-command-came-from), "
+            "with `-dirty` behind if files were changed",
+            56,
+            fixed=True,
+        ),
     },
     "options": {
         "policy": Row(

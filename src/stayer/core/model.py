@@ -237,6 +237,7 @@ class NewTask(Struct, frozen=True, kw_only=True):
     """The id of the task of which it is a changed copy."""
     submitted_by: str | None = None
     """User, host, program and process of whoever submits it; over HTTP, token and address."""
+    source_commit: str | None = None
     generated: bool = False
     """The id was drawn at random, so it need not be looked up first."""
 
@@ -313,6 +314,7 @@ class Task(Struct, frozen=True):
     """The text of the lock whose hash `pinned` has: exact versions, with the hashes of files."""
     meta: dict[str, JSON] | None = None
     submitted_by: str | None = None
+    source_commit: str | None = None
 
     @property
     def kind(self) -> str:

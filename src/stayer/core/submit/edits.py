@@ -34,6 +34,7 @@ _NEW_EACH_TIME = (
     "owner",
     "cloned_from",
     "submitted_by",
+    "source_commit",
 )
 """What a clone does not take over: its own id and times, and whose it is."""
 _LIMITS = ("time_limit", "silence_limit", "memory_limit")

@@ -206,7 +206,7 @@ function facts(view, task) {
     ["Flow", task.flow && h("a", { href: href("flow", task.flow) }, clean(task.flow, 80))],
     ["Runs after", task.upstreams && many(task.upstreams, "task")],
     ["Ending", task.ending], ["Directory", task.cwd && clean(task.cwd, 200)], ["Worker", task.worker && clean(task.worker, 80)],
-    ["Code", task.code && clean(asked(task.code), 300)], ["Pinned to", task.pinned && clean(pinned(task.pinned), 200)],
+    ["Code", task.code && clean(asked(task.code), 300)], ["From commit", task.source_commit && clean(task.source_commit, 60)], ["Pinned to", task.pinned && clean(pinned(task.pinned), 200)],
     ["Submitted", setTime(h("time"), task.created, absolute(task.created).split(" (")[0])],
   ];
   fill(view.details, rows.filter(([, said]) => said).map(([label, said]) => [h("dt", null, label), h("dd", null, said)]).flat());
