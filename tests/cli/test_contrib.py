@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "contrib" / "systemd").iterdir())
 UNIT = ROOT / "contrib" / "systemd" / "stayer-worker.service"
 SERVER = ROOT / "contrib" / "systemd" / "stayer-serve.service"
+COMPOSE = ROOT / "contrib" / "container" / "compose.yml"
 RECIPE = ROOT / "contrib" / "container" / "Dockerfile"
 
 
@@ -127,3 +128,12 @@ def test_the_container_calls_the_worker_as_it_is() -> None:
     assert verb == "worker"
     assert {word for word in words if word.startswith("-")} <= known_options(verb)
     assert "Not tested" in RECIPE.read_text()
+
+
+def test_the_services_of_the_compose_file_call_commands_as_they_are() -> None:
+    lines = re.findall(r"^    command: (\[.*\])$", COMPOSE.read_text(), re.MULTILINE)
+    assert len(lines) == 2
+    for verb, *words in map(json.loads, lines):
+        assert {word for word in words if word.startswith("-")} <= known_options(verb)
+    assert "Not tested" in COMPOSE.read_text()
+    assert re.search(r"stop_grace_period: 60s", COMPOSE.read_text())
