@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stayer.core.model import Code
+from stayer.task.prepare.programs import find_uv
 from tests.code.conftest import CodeFleet
 from tests.code.index import digest
 from tests.faults.fleet import until
@@ -277,3 +278,27 @@ def test_tasks_of_a_map_are_pinned_to_the_same(fleet: CodeFleet) -> None:
     assert len({str(fleet.completed(id).pinned) for id in ids}) == 1
     assert [fleet.log(id).split()[-1] for id in ids] == ["1.0"] * 3
     client.close()
+
+
+def test_a_full_disk_is_waited_for_and_leaves_nothing_behind(
+    fleet: CodeFleet, tmp_path: Path
+) -> None:
+    full, wrapper = tmp_path / "full", tmp_path / "uv-on-a-full-disk"
+    full.touch()
+    wrapper.write_text(
+        f'#!/bin/sh\ncase "$*" in *"pip sync"*) if [ -e {full} ]; then\n'
+        'echo "error: failed to copy a file: No space left on device (os error 28)" >&2; exit 2\n'
+        f'fi;; esac\nexec {find_uv()} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    fleet.uv = str(wrapper)
+    fleet.starts()
+    fleet.add("t", "python", "-c", "import greet", code=Code("greet"))
+
+    waiting = fleet.until_state("t", "scheduled", "failed")
+
+    assert (waiting.state, waiting.ending, waiting.failures) == ("scheduled", "environment", 0)
+    assert not list(fleet.cache.glob("envs/*/venv"))
+    full.unlink()
+    fleet.completed("t")
+    assert len(fleet.environments()) == 1
