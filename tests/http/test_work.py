@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
 from pathlib import Path
@@ -379,3 +380,12 @@ def test_inputs_of_other_queues_are_for_whoever_holds_what_runs_after_them(
 
     assert node("GET", "/tasks/then/inputs").json == {"first": {"x": 1}}
     assert node("GET", "/tasks?id=first").json["tasks"][0]["result"] == {"x": 1}
+
+
+def test_a_worker_gets_the_files_that_its_tasks_name(store: Store, node: Node) -> None:
+    sha256 = hashlib.sha256(b"code").hexdigest()
+    store.put_file(sha256, b"code")
+    said = {"Authorization": f"Bearer {node.token}"}
+
+    assert node.site("GET", f"/v1/files/{sha256}", role=None, **said).body == b"code"
+    assert node.site("PUT", f"/v1/files/{sha256}", b"code", role=None, **said).status == 403
