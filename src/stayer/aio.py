@@ -291,6 +291,7 @@ class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
 
     delete = _awaited(sync.TaskHandle.delete)
     attempts = _awaited(sync.TaskHandle.attempts)
+    statistics = _awaited(sync.TaskHandle.statistics)
     events = _awaited(sync.TaskHandle.events)
 
 
@@ -400,6 +401,8 @@ class Processor(_Facade[sync.Processor]):
     snooze = _awaited(sync.Processor.snooze)
     stopped = _awaited(sync.Processor.stopped)
     progress = _awaited(sync.Processor.progress)
+    metric = _awaited(sync.Processor.metric)
+    step = _awaited(sync.Processor.step)
     checkpoint = _awaited(sync.Processor.checkpoint)
     restore = _awaited(sync.Processor.restore)
     set_meta = _awaited(sync.Processor.set_meta)

@@ -49,6 +49,7 @@ from stayer.core.model import (
     QueueSettings,
     Report,
     State,
+    Statistics,
     Submitted,
     Task,
     Usage,
@@ -303,6 +304,9 @@ class ReadStore(StoreBase, Protocol):
     def usage(self, id: str, attempt: int) -> list[Usage]:
         """Read the series of what the attempt has used, oldest first; `at` is the store's clock."""
 
+    def statistics(self, id: str, attempt: int) -> Statistics | None:
+        """Read what the attempt has reported of itself; `at` is the store's clock."""
+
     def checkpoint(self, id: str) -> Checkpoint | None:
         """Read the newest checkpoint."""
 
@@ -495,10 +499,12 @@ class WorkerStore(ReadStore, Protocol):
         the nonce is the same: a retry of an answer that got lost), or if a number above 1 finds
         no such worker. A lease never ends earlier because of a beat.
 
-        A report of an attempt that the worker no longer holds is dropped. Progress and
-        checkpoints set the task's `losses` to 0. Usage is the task's newest, and a point in the
-        attempt's series (see `core.insight.usage_series`): it takes the place of an earlier one in
-        its slot, and where a slot begins a wider grid, points off that grid go.
+        A report of an attempt that the worker no longer holds is dropped. Progress, statistics and
+        checkpoints set the task's `losses` to 0. Statistics take the place of what the attempt had
+        reported before, and their latest values are the task's `metrics`. Usage is the task's
+        newest, and a point in the attempt's series (see `core.insight.usage_series`): it takes the
+        place of an earlier one in its slot, and where a slot begins a wider grid, points off that
+        grid go.
 
         A worker that `keeps` is never among the suspects.
 

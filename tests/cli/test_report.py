@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,14 @@ def test_a_report_is_a_line(run: Path, stayer: Here, arguments: list[str], line:
     stayer("report", *arguments).works()
     stayer("report", "1").works()
     assert (run / "report").read_text() == f'{line}\n{{"done": 1}}\n'
+
+
+def test_metrics_and_steps_are_lines_of_their_own(run: Path, stayer: Here) -> None:
+    stayer("report", "--metric", "loss=0.5", "--metric", "n=-3", "--x", "2", "--step", "s").works()
+    metric, step = (json.loads(line) for line in (run / "report").read_text().splitlines())
+    assert metric.pop("at") <= step.pop("at")
+    assert (metric, step) == ({"metric": {"loss": 0.5, "n": -3.0}, "x": 2.0}, {"step": "s"})
+    stayer("report", "--metric", "loss").refuses("loss=0.31")
 
 
 @pytest.mark.parametrize("amount", ["half", "1/2/3", "1e999", "", "1%/2"])

@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 from itertools import pairwise
 
+import pytest
+
 from stayer.core import ids
+from stayer.core.insight.statistics import Recorder
 from stayer.core.lifecycle import Done, Fail, Interrupt, decide
 from stayer.core.model import EVERYTHING, Fault, Policy, Progress, Rate, Report, Task
+from stayer.core.units import format_duration
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.contract.builders import apply, beat, get, new, started, submit, take, take_one, taken
@@ -50,6 +54,28 @@ def test_a_running_task_shows_how_far_it_is(stayer: Here, store: Store, worker: 
 
     beat(store, worker, 3, Report(id="t", attempt=task.attempt, checkpoint=b"x"))
     assert "since its last checkpoint" in stayer("show", "t").works().out
+
+
+def test_metrics_and_steps_are_shown(stayer: Here, store: Store, worker: str) -> None:
+    task = started(store, id="t")
+    recorder = Recorder()
+    for epoch in range(100):
+        recorder.add("loss", 1.0 - epoch / 100, float(epoch), float(epoch))
+    recorder.add("speed", None, 100.0)
+    recorder.begin("load", 1.0)
+    recorder.begin("train", 5.5)
+    beat(store, worker, 2, Report(id=task.id, attempt=1, statistics=recorder.result()))
+    page = stayer("show", "t").works().out
+    [loss] = [line.split() for line in page.splitlines() if line.split()[:1] == ["loss"]]
+    assert loss[:6] == ["loss", "0.01", "0.01", "1", "100", "99"]
+    assert (loss[6][0], loss[6][-1], len(loss[6])) == ("█", "▁", 32)
+    assert ["speed", "nan", "nan", "nan", "1"] in [line.split() for line in page.splitlines()]
+    [load] = [line.split() for line in page.splitlines() if line.split()[:1] == ["load"]]
+    assert load == ["load", f"+{format_duration(1.0)}", format_duration(4.5)]
+    shown = stayer("show", "t", "--json").json
+    assert shown["metrics"]["loss"]["last"] == pytest.approx(0.01)
+    assert len(shown["statistics"]["metrics"]["loss"]["points"]) == 100
+    assert [step["name"] for step in shown["statistics"]["steps"]] == ["load", "train"]
 
 
 def test_results_and_bytes_are_shown(stayer: Here, store: Store, worker: str) -> None:

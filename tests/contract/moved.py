@@ -9,8 +9,20 @@ import pytest
 from msgspec.structs import replace
 
 from stayer.core.insight.queue_stats import KEPT
+from stayer.core.insight.statistics import Recorder
 from stayer.core.lifecycle import Done, Fail, Interrupt, Pin, Start
-from stayer.core.model import Code, Fault, Filter, LogPiece, Pinned, Policy, Rate, Report, Value
+from stayer.core.model import (
+    Code,
+    Fault,
+    Filter,
+    LogPiece,
+    Pinned,
+    Policy,
+    Rate,
+    Report,
+    Usage,
+    Value,
+)
 from stayer.core.schedules.model import Schedule
 from stayer.core.submit.checks import new_task
 from stayer.store import Store
@@ -79,10 +91,16 @@ def _tries(store: Store, clock: Clock) -> None:
     for number in range(3):
         task = apply(store, take_one(store, "t", "tries"), Start(pid=number))
         clock.advance(1.25)
+        recorder = Recorder()
+        recorder.add("loss", 0.5, 1.0)
+        own = recorder.result()
         log = (LogPiece(0, b"first \xff"), LogPiece(7, b"second"))
         beat(
             store, known, number + 2,
-            Report(id=task.id, attempt=task.attempt, log=log, checkpoint=b"\x00saved"),
+            Report(
+                id=task.id, attempt=task.attempt, log=log, checkpoint=b"\x00saved",
+                usage=Usage(ran=1.0), statistics=own,
+            ),
         )  # fmt: skip
         ended = apply(store, task, Fail(Fault("ValueError", "no " * number, "trace", 3)))
         clock.advance((ended.eta or clock.now) - clock.now + 0.5)
@@ -132,6 +150,7 @@ def everything(store: Store) -> dict[str, Any]:
         "events": {id: store.events(id) for id in tasks},
         "logs": _of_attempts(attempts, lambda id, attempt: store.log(id, attempt, 0, 10**7)),
         "usage": _of_attempts(attempts, store.usage),
+        "statistics": _of_attempts(attempts, store.statistics),
         "checkpoints": {id: store.checkpoint(id) for id in tasks},
         "upstreams": dict(zip(tasks, store.upstreams(list(tasks)), strict=True)),
         "waits": {id: (sorted(store.waits(id, 99)[0]), store.waits(id, 99)[1]) for id in tasks},

@@ -19,6 +19,7 @@ from stayer.core.errors import (
     StoreUnusable,
     UnknownTask,
 )
+from stayer.core.insight.statistics import Recorder
 from stayer.core.lifecycle import Done, Fail, Interrupt, decide
 from stayer.core.model import EVERYTHING, Fault, Filter, Policy, Report, Usage
 from stayer.service.control import tasks as control
@@ -145,7 +146,11 @@ def test_a_record_comes_back_as_it_was(remote: Store, store: Store, worker: str)
         store, id="t", command=("a", "b"), cwd="/", env={"A": "1"}, owner="o", priority=-2,
         tags=("x", "y"), policy=policy,
     )  # fmt: skip
-    beat(store, worker, 2, Report(id="t", attempt=1, usage=Usage(ran=3.0), checkpoint=b"\x00"))
+    recorder = Recorder()
+    recorder.add("loss", 0.5, 1.0, 2.0)
+    own = recorder.result()
+    report = Report(id="t", attempt=1, usage=Usage(ran=3.0), statistics=own, checkpoint=b"\x00")
+    beat(store, worker, 2, report)
     control.pause(store, "t")
     for id in ("t", *fill(store, 1)):
         here, there = get(store, id), get(remote, id)
@@ -157,6 +162,10 @@ def test_a_record_comes_back_as_it_was(remote: Store, store: Store, worker: str)
                 assert getattr(there, name) == value, name
     assert remote.attempts("t")[0].worker == worker
     assert remote.usage("t", 1)[0].ran == 3.0
+    there_too = remote.statistics("t", 1)
+    assert there_too is not None
+    assert (there_too.metrics, there_too.steps) == (own.metrics, own.steps)
+    assert remote.statistics("none", 1) is None
     saved = remote.checkpoint("t")
     assert saved is not None
     assert saved.data == b"\x00"

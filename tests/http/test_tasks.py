@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from stayer.core import codec
+from stayer.core.insight.statistics import Recorder
 from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import Fault, Filter, Report, Usage
 from stayer.service.control import tasks as control
@@ -202,7 +203,12 @@ def test_large_answers_are_compressed(site: Site, store: Store) -> None:
 def test_the_record_comes_with_its_history(site: Site, store: Store, worker: str) -> None:
     task = started(store, id="t")
     usage = Usage(ran=5.0, cpu=2.5, rss=1000)
-    beat(store, worker, 2, Report(id="t", attempt=1, usage=usage, checkpoint=b"saved"))
+    recorder = Recorder()
+    recorder.add("loss", 0.5, 1.0, 2.0)
+    recorder.begin("load", 1.5)
+    own = recorder.result()
+    report = Report(id="t", attempt=1, usage=usage, statistics=own, checkpoint=b"saved")
+    beat(store, worker, 2, report)
     apply(store, task, Done({"answer": 42}))
 
     shown = site("GET", "/v1/tasks/t").json
@@ -215,6 +221,12 @@ def test_the_record_comes_with_its_history(site: Site, store: Store, worker: str
     assert site("GET", "/v1/tasks/t/events").json["events"] == shown["events"]
     [point] = site("GET", "/v1/tasks/t/usage").json["usage"]
     assert (point["ran"], point["cpu"], point["rss"]) == (5.0, 2.5, 1000)
+    latest = {"last": 0.5, "min": 0.5, "max": 0.5, "count": 1, "x": 2.0}
+    assert shown["metrics"] == {"loss": latest}
+    statistics = site("GET", "/v1/tasks/t/statistics").json
+    assert statistics["attempt"] == 1
+    assert statistics["metrics"] == {"loss": {**latest, "points": [[1.0, 2.0, 0.5]]}}
+    assert [step["name"] for step in statistics["steps"]] == ["load"]
     saved = site("GET", "/v1/tasks/t/checkpoint").json
     assert saved["data"] == {"base64": base64.b64encode(b"saved").decode()}
     assert site("GET", "/v1/tasks/t/result").json == {"answer": 42}

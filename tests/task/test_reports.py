@@ -137,7 +137,7 @@ def test_lines_of_many_threads_are_whole(tmp_path: Path) -> None:
 
     def write() -> None:
         for number in range(200):
-            reports.write(path, number, 200, "x" * 100)
+            reports.write(path, [reports.progress_line(number, 200, "x" * 100)])
 
     threads = [threading.Thread(target=write) for _ in range(8)]
     for thread in threads:

@@ -45,7 +45,7 @@ def restarts(task: Context, path: str) -> int:
 
 @app.task(name="steps")
 def steps(task: Context) -> list[int]:
-    return [task.step(f"step {number}", lambda number=number: number * 2) for number in range(3)]  # type: ignore[misc]
+    return [task.step(f"step {number}", lambda number=number: number * 2) for number in range(3)]  # type: ignore[call-overload]
 
 
 def stumbles(task: Context) -> None:

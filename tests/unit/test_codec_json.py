@@ -20,7 +20,7 @@ NAMES = (
     "priority owner tags result error progress node worker pid created updated eta started_at "
     "finished_at paused usage checkpoint_at "
     "orders start_before flow part upstreams key unique unique_while "
-    "unique_for notify fingerprint cloned_from code pinned meta submitted_by "
+    "unique_for notify fingerprint cloned_from code pinned meta submitted_by source_commit metrics "
     "retries retry_wait retry_backoff "
     "retry_cap "
     "retry_on give_up_on time_limit "

@@ -15,7 +15,8 @@ NUMBERS = (
     "finished_at started_at pid priority held eta tags command cwd env policy failures "
     "interruptions losses last_order error progress orders returned_from paused usage start_before "
     "flow flow_part upstreams dependents key unique unique_while unique_for notify checkpoint_at "
-    "near_node near_until fingerprint cloned_from code pinned lock meta submitted_by source_commit"
+    "near_node near_until fingerprint cloned_from code pinned lock meta submitted_by source_commit "
+    "metrics"
 )
 
 

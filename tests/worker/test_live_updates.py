@@ -130,3 +130,38 @@ def test_the_first_news_of_a_task_do_not_wait_for_a_beat(fleet: Fleet) -> None:
     until(lambda: fleet.store.log("a", 1, 0, 100), "for its log")
     until(lambda: fleet.get("a").usage, "for its usage")
     assert fleet.get("a").state == "started"
+
+
+REPORTER = """
+for number in 1 2 3; do
+    echo '{"metric": {"loss": '$number'}}' >> "$STAYER_REPORT"
+done
+echo '{"step": "wait"}' >> "$STAYER_REPORT"
+while [ ! -e "$1" ]; do sleep 0.05; done
+echo '{"metric": {"loss": 0.5}, "x": 4}' >> "$STAYER_REPORT"
+echo '{"step": "end"}' >> "$STAYER_REPORT"
+echo '3/4 nearly' >> "$STAYER_REPORT"
+"""
+
+
+def test_metrics_and_steps_go_on_under_the_next_worker(fleet: Fleet) -> None:
+    one = fleet.worker()
+    fleet.submit("a", "sh", "-c", REPORTER, "sh", f"{fleet.folder}/a.stop")
+    until(lambda: (found := fleet.get("a").metrics) and found["loss"].count == 3, "for metrics")
+    before = fleet.store.statistics("a", 1)
+    assert before is not None
+    fleet.signal(one, 9)
+    fleet.worker()
+    fleet.finish("a")
+    ended = fleet.until_ended("a")
+    assert ended.state == "complete"
+    assert ended.progress is not None
+    assert ended.progress.message == "nearly"
+    after = fleet.store.statistics("a", 1)
+    assert after is not None
+    found = after.metrics["loss"]
+    assert (found.last, found.min, found.max, found.count, found.x) == (0.5, 0.5, 3.0, 4, 4.0)
+    assert found.points[:3] == before.metrics["loss"].points
+    assert [step.name for step in after.steps] == ["wait", "end"]
+    assert after.steps[0].start == before.steps[0].start
+    assert after.steps[0].end is not None

@@ -52,6 +52,7 @@ export interface Task {
   meta: { [key: string]: Json } | null;
   submitted_by: string | null;
   source_commit: string | null;
+  metrics: { [key: string]: Metric } | null;
   retries: number;
   retry_wait: number;
   retry_backoff: number;
@@ -335,6 +336,14 @@ export interface Handles {
   variables: string[];
   threads: boolean;
   answered_at: string | null;
+}
+
+export interface Metric {
+  last: number | null;
+  min: number | null;
+  max: number | null;
+  count: number;
+  x: number | null;
 }
 
 export interface Order {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Iterator
 from typing import NoReturn
 
 import rich_click as click
@@ -40,6 +41,17 @@ _AMOUNT = re.compile(r"\s*([0-9.eE+]+)\s*(?:/\s*([0-9.eE+]+)|(%))?\s*")
     metavar="NAME=VALUE",
     help="Set a field of your own: JSON, or else text; null takes it away. May be repeated.",
 )
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A value that changes over time, such as loss=0.31. May be repeated.",
+)
+@click.option("--x", type=float, metavar="NUMBER", help="What the metrics are for: an epoch.")
+@click.option(
+    "--step", metavar="NAME", help="What begins now; the step before it, if there is one, ends."
+)
 def report(
     _: Given,
     amount: str | None,
@@ -47,21 +59,28 @@ def report(
     checkpoint: str | None,
     result: str | None,
     meta: tuple[str, ...],
+    metrics: tuple[str, ...],
+    x: float | None,
+    step: str | None,
 ) -> None:
-    """Say from within a task how far it is, save its state, set its result or meta.
+    """Say from within a task how far it is, what it measures, save its state, set its result or
+    meta.
 
     For scripts: `stayer report 40/100 --message encoding`. A worker sets the variables that lead to
     the task; elsewhere there is nothing to report to.
     """
-    if (amount, message, checkpoint, result, meta) == (None, None, None, None, ()):
+    if (amount, message, checkpoint, result, step) == (None,) * 5 and not (metrics or meta):
         raise click.UsageError("there is nothing to report: say how far it is, for example 40/100")
+    lines = [*_metric_lines(metrics, x), *_step_lines(step)]
     done, total = _numbers(amount)
     if checkpoint is not None:
         _save_checkpoint(checkpoint)
     if result is not None:
         _save_result(result)
     if amount is not None or message is not None:
-        _write_line(done, total, message)
+        lines.append(reports.progress_line(done, total, message))
+    if lines:
+        _write(lines)
     if meta:
         _write_meta(meta)
 
@@ -100,10 +119,31 @@ def _number(text: str) -> float:
     return int(text) if text.isdecimal() else found
 
 
-def _write_line(done: float | None, total: float | None, message: str | None) -> None:
+def _metric_lines(metrics: tuple[str, ...], x: float | None) -> Iterator[dict[str, object]]:
+    values: dict[str, float | None] = {}
+    for written in metrics:
+        name, equals, value = written.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = None
+        if not equals or not name or number is None:
+            raise click.UsageError(f"--metric {written!r}: write a name and a number: loss=0.31")
+        values[name] = reports.number(number)
+    if values:
+        of = {} if x is None else {"x": reports.number(x)}
+        yield {"metric": values, **of, "at": reports.wall_clock()}
+
+
+def _step_lines(step: str | None) -> Iterator[dict[str, object]]:
+    if step is not None:
+        yield {"step": step, "at": reports.wall_clock()}
+
+
+def _write(lines: list[dict[str, object]]) -> None:
     path = _place("STAYER_REPORT")
     try:
-        reports.write(path, done, total, message)
+        reports.write(path, lines)
     except OSError as error:
         _refuse(path, "written", error)
 

@@ -17,6 +17,7 @@ from stayer.core.model import QUEUED, RUNNING, Task
 from stayer.service.control import flows as flow_control
 from stayer.service.control import sweeps as sweep_control
 from stayer.service.control import tasks as control
+from stayer.service.control.statistics import find_statistics
 from stayer.service.explain import why_silent, why_waiting
 from stayer.service.operator import operator_of
 from stayer.store import Store
@@ -25,7 +26,10 @@ from stayer.store import Store
 @command()
 @task_id_argument
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print the record with attempts and events, as JSON."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the record with its statistics, attempts and events, as JSON.",
 )
 def show(given: Given, id: str, as_json: bool) -> None:
     """Show all there is to know about a task.
@@ -46,21 +50,28 @@ def show(given: Given, id: str, as_json: bool) -> None:
         _show_flow(store, flow, as_json)
         return
     attempts, events = store.attempts(task.id), store.events(task.id)
+    attempt, own = find_statistics(store, task)
     if as_json:
         print_json(
             {
                 **codec.record(task),
+                "statistics": {"attempt": attempt, **codec.statistics_record(own)},
                 "attempts": [codec.attempt_record(attempt) for attempt in attempts],
                 "events": [codec.event_record(event) for event in events],
             }
         )
         return
     from stayer.cli.show_page import print_page
+    from stayer.cli.statistics_tables import sections
     from stayer.cli.task_tables import last_contact
 
     now = store.now()
     heard_at = last_contact(task, now, silent_workers(store, [task], now))
-    print_page(task, attempts, events, now, heard_at, _condition(store, task))
+    began = next((each for each in attempts if each.attempt == attempt), None)
+    print_page(
+        task, attempts, events, now, heard_at, _condition(store, task),
+        sections(own, began, heard_at),
+    )  # fmt: skip
 
 
 def _show_flow(store: Store, id: str, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -37,15 +37,16 @@ def print_page(
     now: float,
     heard_at: float,
     condition: str | None = None,
+    statistics: Iterable[tuple[str, RenderableType]] = (),
 ) -> None:
-    """The record, then what it was given, what came of it, and what happened on the way. It is
-    known to have run until `heard_at`, if it runs.
+    """The record, then what it was given, what came of it, what it reported of itself, and what
+    happened on the way. It is known to have run until `heard_at`, if it runs.
     """
     pictures: list[RenderableType] = [_title(task)]
     if condition:
         pictures.append(Text(safe(condition), "yellow"))
     pictures.append(_facts(task, now, heard_at))
-    for heading, content in _sections(task, attempts, events, heard_at):
+    for heading, content in _sections(task, attempts, events, heard_at, statistics):
         pictures += ["", Text(heading, "bold"), Padding(content, (0, 0, 0, 2), expand=False)]
     draw(*pictures)
 
@@ -204,7 +205,11 @@ def _when(epoch: float | None, now: float) -> str | None:
 
 
 def _sections(
-    task: Task, attempts: Sequence[Attempt], events: Sequence[Event], heard_at: float
+    task: Task,
+    attempts: Sequence[Attempt],
+    events: Sequence[Event],
+    heard_at: float,
+    statistics: Iterable[tuple[str, RenderableType]],
 ) -> Iterator[tuple[str, RenderableType]]:
     if task.parameters is not None:
         yield "Parameters", _value(task.parameters)
@@ -212,6 +217,7 @@ def _sections(
         yield "Result", _value(task.result)
     if task.error is not None:
         yield "Error", _error(task.error)
+    yield from statistics
     if attempts:
         yield "Attempts", _attempts(attempts, heard_at)
     if events:

@@ -20,11 +20,13 @@ from stayer.core.model import (
     Ending,
     Event,
     Fault,
+    Metric,
     Order,
     Pinned,
     Policy,
     Progress,
     State,
+    Statistics,
     Task,
     UniqueWhile,
     Usage,
@@ -32,6 +34,7 @@ from stayer.core.model import (
     WhenFailed,
 )
 from stayer.service.control import tasks as control
+from stayer.service.control.statistics import find_statistics
 from stayer.service.operator import operator_of
 from stayer.store import Store
 
@@ -110,6 +113,7 @@ class TaskView:
     fingerprint = _Field[str | None]()
     paused = _Field[bool]()
     usage = _Field[Usage | None]()
+    metrics = _Field[dict[str, Metric] | None]()
     checkpoint_at = _Field[float | None]()
     orders = _Field[tuple[Order, ...]]()
     start_before = _Field[float | None]()
@@ -327,6 +331,12 @@ class TaskHandle(TaskView, Generic[R_co]):
     def attempts(self) -> list[Attempt]:
         """List every try at it, oldest first."""
         return self._store.attempts(self.id)
+
+    def statistics(self, attempt: int | None = None) -> Statistics:
+        """Read what an attempt has reported of itself, its metrics and steps; by default the
+        last one that reported something.
+        """
+        return find_statistics(self._store, self._record, attempt)[1]
 
     def events(self) -> list[Event]:
         """List all that happened to it, oldest first."""

@@ -11,6 +11,7 @@ import math
 import os
 import time
 import traceback
+from contextlib import suppress
 from typing import Any, Self, cast
 
 from stayer.client.handle import TaskHandle, as_stored
@@ -18,7 +19,8 @@ from stayer.client.listener import Listener
 from stayer.client.values import Duration, Storable, seconds
 from stayer.core import meta
 from stayer.core.codec import CHECKPOINT_LIMIT
-from stayer.core.errors import BadInput, LeaseLost, NotHeld, Refused, TooLarge
+from stayer.core.errors import BadInput, LeaseLost, NotHeld, Refused, StayerError, TooLarge
+from stayer.core.insight.statistics import Recorder
 from stayer.core.lifecycle import (
     Done,
     Fail,
@@ -68,6 +70,8 @@ class Processor:
         self._cancelled = record.cancel_wanted
         self._looked_at = -math.inf
         self._pace: tuple[float, float] | None = None
+        self._since = time.monotonic()
+        self._recorder: Recorder | None = None
 
     def __repr__(self) -> str:
         return f"<Processor of task {self._held.id}, attempt {self._held.attempt}>"
@@ -153,6 +157,33 @@ class Processor:
         news = Progress(done=done, total=total, message=message, remaining=remaining)
         self._report(Report(id=self._held.id, attempt=self._held.attempt, progress=news))
 
+    def metric(self, name: str, value: float, x: float | None = None) -> None:
+        """Report a value that changes over time, such as a loss, perhaps for an `x`, such as the
+        number of the epoch; it goes out with the next heartbeat.
+        """
+        for what, number in (("value", value), ("x", x)):
+            if number is not None and not isinstance(number, int | float):
+                raise BadInput(f"metric {name!r}: {what} is {number!r}, not a number")
+        self._recorded().add(name, value, self._age(), x)
+        self._report_statistics()
+
+    def step(self, name: str) -> None:
+        """Say what begins now; the step before it, if there is one, ends."""
+        self._recorded().begin(name, self._age())
+        self._report_statistics()
+
+    def _age(self) -> float:
+        return round(time.monotonic() - self._since, 3)
+
+    def _recorded(self) -> Recorder:
+        if self._recorder is None:
+            self._recorder = Recorder()
+        return self._recorder
+
+    def _report_statistics(self) -> None:
+        held, found = self._held, self._recorded().result()
+        self._report(Report(id=held.id, attempt=held.attempt, statistics=found))
+
     def checkpoint(self, data: bytes) -> None:
         """Keep this for the next attempt, if there must be one; it is stored when this returns."""
         if not isinstance(data, bytes | bytearray | memoryview):
@@ -189,6 +220,8 @@ class Processor:
         if self._over:
             raise NotHeld(f"task {self._held.id} was {self._over} by this processor already")
         before = self._held
+        if over and self._recorder is not None:
+            self._send_last_statistics(self._recorder)
         settled = control.settle(self._store, before, happening)
         self._held = self.task._record = settled
         if over:
@@ -197,6 +230,15 @@ class Processor:
             self._over = over
             if self._listener is not None:
                 self._listener.forget(self._held)
+
+    def _send_last_statistics(self, recorder: Recorder) -> None:
+        """Let the store have the last values before it hears of the end."""
+        if recorder.phase is not None:
+            recorder.end(recorder.phase, self._age())
+        with suppress(StayerError):  # what comes next says it
+            held = self._held
+            report = Report(id=held.id, attempt=held.attempt, statistics=recorder.result())
+            self._report(report).beat_now()
 
     def _check(self) -> None:
         """Refuse what is known here to be over, without asking the store."""

@@ -31,6 +31,7 @@ from stayer.core.model import (
     LogPiece,
     Policy,
     QueueInfo,
+    Statistics,
     Task,
     Usage,
     Value,
@@ -351,6 +352,13 @@ def usage_record(usage: Usage) -> dict[str, JSON]:
     return _record_json(usage)
 
 
+def statistics_record(statistics: Statistics) -> dict[str, JSON]:
+    """Return what an attempt has reported of itself, as JSON."""
+    found: dict[str, JSON] = msgspec.to_builtins(statistics)
+    at = statistics.at
+    return {**found, "at": None if at is None else rfc3339(at)}
+
+
 def checkpoint_record(checkpoint: Checkpoint) -> dict[str, JSON]:
     """Return what a task saved last, as JSON."""
     return _record_json(checkpoint)
@@ -397,7 +405,11 @@ def _special(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(
         name
         for name in names
-        if name in TIMES or name.endswith("_at") or name in _LISTS or name in _STRUCTS
+        if name in TIMES
+        or name.endswith("_at")
+        or name in _LISTS
+        or name in _STRUCTS
+        or name == "metrics"
     )
 
 
@@ -410,6 +422,8 @@ def _field_json(name: str, value: Any) -> JSON:
         return list(value)
     if name in _STRUCTS or (isinstance(value, tuple) and value and isinstance(value[0], Struct)):
         return [_record_json(each) for each in value]
+    if name == "metrics":  # `last` is no moment there
+        return {each: msgspec.to_builtins(metric) for each, metric in value.items()}
     return _record_json(value) if isinstance(value, Struct) else value
 
 

@@ -394,6 +394,11 @@ _ROWS: dict[Setter, dict[str, Row]] = {
         "progress": Row("how far it has come", 31),
         "usage": Row("what its last attempt has used", 35),
         "paused": Row("true: its process stands still because somebody asked for it", 34),
+        "metrics": Row(
+            "what it [reports of itself](../how-to/metrics-and-steps.md), by name: `last`, `min`, "
+            "`max`, `count`, and the `x` of the last; of the last attempt that reported any",
+            57,
+        ),
         "checkpoint_at": Row("when it last saved its work, in whichever attempt; null: never", 46),
     },
 }

@@ -113,6 +113,53 @@ class Usage(Struct, frozen=True):
     at: float | None = None
 
 
+class Metric(Struct, frozen=True):
+    """A number that a task reports of itself again and again, such as its loss, as it is by now."""
+
+    last: float | None = None
+    """The newest value; None: what was reported is not a number, or infinite."""
+    min: float | None = None
+    max: float | None = None
+    count: int = 0
+    """How many values there were."""
+    x: float | None = None
+    """What the newest was reported for, such as the number of an epoch."""
+
+
+class Series(Metric, frozen=True):
+    """The same over time: `core.insight.statistics` says which points are kept."""
+
+    points: tuple[tuple[float, float | None, float | None], ...] = ()
+    """Seconds since the attempt began, `x`, value; the newest is always there."""
+
+
+class Step(Struct, frozen=True):
+    """A named part of an attempt's work; times are seconds since the attempt began."""
+
+    name: str
+    start: float
+    """When it began for the first time."""
+    end: float | None = None
+    """When it last ended; None: it goes on."""
+    elapsed: float = 0.0
+    """How long it took, all times together that have ended."""
+    count: int = 1
+    """How many times it was begun."""
+    since: float | None = None
+    """When the time began that goes on."""
+
+
+class Statistics(Struct, frozen=True):
+    """What an attempt has reported of itself: metrics by name, steps in order of their start."""
+
+    metrics: dict[str, Series] = {}
+    steps: tuple[Step, ...] = ()
+    left_out: int = 0
+    """How many values and steps found no place, since there were too many names."""
+    at: float | None = None
+    """When it came to the store."""
+
+
 class Order(Struct, frozen=True, omit_defaults=True):
     """Something asked of a running task, delivered with the beat until it is acknowledged."""
 
@@ -315,6 +362,8 @@ class Task(Struct, frozen=True):
     meta: dict[str, JSON] | None = None
     submitted_by: str | None = None
     source_commit: str | None = None
+    metrics: dict[str, Metric] | None = None
+    """What the last attempt that reported any has come to, by name."""
 
     @property
     def kind(self) -> str:
@@ -483,6 +532,8 @@ class Report(Struct, frozen=True, kw_only=True):
     checkpoint: bytes | None = None
     log: tuple[LogPiece, ...] = ()
     usage: Usage | None = None
+    statistics: Statistics | None = None
+    """All that the attempt has reported of itself so far."""
     paused: bool | None = None
     """Whether its process stands still on demand; None: as before."""
     acknowledged: int = 0

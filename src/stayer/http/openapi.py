@@ -25,12 +25,15 @@ from stayer.core.model import (
     Fault,
     Handles,
     LogPiece,
+    Metric,
     Order,
     Pinned,
     Policy,
     Progress,
     QueueInfo,
     SentFile,
+    Series,
+    Step,
     Task,
     Usage,
     Worker,
@@ -57,6 +60,13 @@ _BYTES: Schema = {
     "properties": {"base64": {"type": "string", "contentEncoding": "base64"}},
     "required": ["base64"],
 }
+_POINTS: Schema = {
+    "description": "Seconds since the attempt began, x, value; the newest last.",
+    "type": "array",
+    "items": {
+        "type": "array", "items": {"type": ["number", "null"]}, "minItems": 3, "maxItems": 3,
+    },
+}  # fmt: skip
 _BY_NAME = fields.MOST | limits.SCHEDULE | limits.QUEUE
 _ALWAYS = (400, 401, 403, 421, 429, 431, 500, 503)
 _MEANING = {
@@ -234,8 +244,9 @@ def _field(name: str, declared: Schema) -> Schema:
         return {"$ref": _REF + schema["$ref"]}
     if "anyOf" in schema:
         return {"anyOf": [_field("", each) for each in schema["anyOf"]]}
-    if isinstance(schema.get("items"), dict):
-        return {**schema, "items": _field("", schema["items"])}
+    for inner in ("items", "additionalProperties"):
+        if isinstance(schema.get(inner), dict):
+            return {**schema, inner: _field("", schema[inner])}
     return schema
 
 
@@ -245,6 +256,10 @@ def _object(**properties: Schema) -> Schema:
 
 def _array(name: str) -> Schema:
     return {"type": "array", "items": {"$ref": _REF + name}}
+
+
+def _by_name(name: str) -> Schema:
+    return {"type": "object", "additionalProperties": {"$ref": _REF + name}}
 
 
 def _optional(schema: Schema) -> Schema:
@@ -412,6 +427,13 @@ def _schemas() -> Schema:
         "Fault": _record(Fault),
         "Progress": _record(Progress),
         "Usage": _record(Usage),
+        "Metric": _record(Metric, last=_optional(_NUMBER)),
+        "Series": _record(Series, last=_optional(_NUMBER), points=_POINTS),
+        "Step": _record(Step),
+        "Statistics": _object(
+            attempt=_INTEGER, metrics=_by_name("Series"), steps=_array("Step"), left_out=_INTEGER,
+            at=_optional(_TIME),
+        ),
         "Order": _record(Order),
         "Code": {
             **_struct(Code),

@@ -93,6 +93,12 @@ _LOOKING = (
         query=tasks.WhichAttempt, answer="UsageSeries", problems=(404,),
     ),
     Route(
+        method="GET", path=f"{_TASK}/statistics", role="read", run=tasks.statistics,
+        summary="What an attempt has reported of itself: metrics over time, and steps. Default: "
+        "the last attempt that reported something.",
+        query=tasks.WhichAttempt, answer="Statistics", problems=(404,),
+    ),
+    Route(
         method="GET", path=f"{_TASK}/log", role="read", wait=log.log,
         summary="What a task printed, as text; with `follow`, a stream of messages `log` "
         "(`attempt`, `start`, `text`) and at last `end` (the record).",

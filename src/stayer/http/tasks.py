@@ -30,6 +30,7 @@ from stayer.http.pages import encode, encode_all, read_page
 from stayer.http.route import Answer, Call
 from stayer.http.scopes import check_new, confine_reason
 from stayer.service.control import tasks as control
+from stayer.service.control.statistics import find_statistics
 from stayer.service.explain import explain as find_reasons
 from stayer.store import Store
 
@@ -125,6 +126,16 @@ def usage(call: Call) -> Answer:
     attempt = which_attempt(task, call.query.attempt)
     found = call.store.usage(task.id, attempt)
     return Answer({"attempt": attempt, "usage": [codec.usage_record(each) for each in found]})
+
+
+def statistics(call: Call) -> Answer:
+    """Answer with what an attempt has reported of itself."""
+    task = _task(call)
+    asked = call.query.attempt
+    if asked is not None:
+        which_attempt(task, asked)
+    attempt, found = find_statistics(call.store, task, asked)
+    return Answer({"attempt": attempt, **codec.statistics_record(found)})
 
 
 class CheckpointQuery(Struct, frozen=True, kw_only=True):

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from operator import length_hint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
 
 from msgspec import UNSET
 
 from stayer.core.errors import BadInput
+from stayer.core.insight.statistics import short_name
 from stayer.core.model import JSON, Task, Value
 from stayer.task import record, reports
 from stayer.task.checkpoints import Checkpoints
@@ -64,6 +65,7 @@ class Context:
         self._reports = Reports(report)
         self._checkpoints = Checkpoints(checkpoint)
         self._steps_done: set[str] = set()
+        self._phase: TimedStep | None = None
         self._cancelled = False
         self._stop_by: Callable[[], object] | None = None
 
@@ -132,6 +134,7 @@ class Context:
 
     def __exit__(self, *_: object) -> None:
         _entered.remove(self)
+        self._end_phase()
         self._reports.flush()
 
     @property
@@ -207,6 +210,16 @@ class Context:
     def _send_meta(self, fields: dict[str, JSON]) -> None:
         reports.write_meta(self._report_path, fields)
 
+    def metric(self, name: str, value: Number, x: Number | None = None) -> None:
+        """Report a value that changes over time, such as a loss: `metric("loss", 0.31)`. It is
+        drawn over time, and over `x` if you give one, such as the number of the epoch. From any
+        thread, as often as you like: what is kept of a series stays small.
+        """
+        self._add_metric(checked_name("metric", name), as_number(name, value), x)
+
+    def _add_metric(self, name: str, value: Number, x: Number | None) -> None:
+        self._reports.add_metric(name, value, x)
+
     def track(
         self,
         items: Iterable[T],
@@ -249,10 +262,27 @@ class Context:
         elif os.path.exists(self.result_path):
             os.remove(self.result_path)
 
-    def step(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function, once in the life of the task: the next attempt gets what this one
-        got. What comes out is kept as JSON (or bytes), and is what JSON makes of it.
+    @overload
+    def step(self, name: str, /) -> TimedStep: ...
+    @overload
+    def step(
+        self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R: ...
+    def step(self, name: str, function: Any = None, /, *args: Any, **kwargs: Any) -> Any:
+        """Say what it does now: `with task.step("load"):` for what is in the block, or without
+        `with`, until the next such step or the end. How long each took is shown with the task.
+
+        With a function, call that, once in the life of the task: the next attempt gets what this
+        one got. What comes out is kept as JSON (or bytes), and is what JSON makes of it.
         """
+        if function is None:
+            return TimedStep(self, checked_name("step", name))
+        with TimedStep(self, checked_name("step", name), nested=True):
+            return self._call_once(name, function, *args, **kwargs)
+
+    def _call_once(
+        self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         if name in self._steps_done:
             raise BadInput(
                 f"step {name!r} was done before in this attempt: a name stands for one result, "
@@ -273,6 +303,17 @@ class Context:
             # The work is done: to fail now would waste it.
             self.log.warning("%s. The step will be done again in a next attempt", error)
             return result
+
+    def _begin_step(self, name: str) -> None:
+        self._reports.begin_step(name)
+
+    def _end_step(self, name: str, elapsed: float) -> None:
+        self._reports.end_step(name, elapsed)
+
+    def _end_phase(self) -> None:
+        """End the step that lasts until the next one begins."""
+        if self._phase is not None:
+            self._phase.end()
 
     @property
     def cancelled(self) -> bool:
@@ -301,3 +342,49 @@ class Context:
         while not self._cancelled and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, _STOP_CHECK_S))
         return not self._cancelled
+
+
+class TimedStep:
+    """A named part of the work, from when this is made until the next one is, or until the end of
+    its `with` block.
+    """
+
+    def __init__(self, context: Context, name: str, *, nested: bool = False) -> None:
+        self.name = name
+        self._context = context
+        self._began = time.monotonic()
+        self._has_ended = False
+        if not nested:
+            context._end_phase()
+            context._phase = self
+        context._begin_step(name)
+
+    def __enter__(self) -> Self:
+        if self._context._phase is self:
+            self._context._phase = None  # others may begin and end within it
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End it, if that has not been done."""
+        if self._context._phase is self:
+            self._context._phase = None
+        if not self._has_ended:
+            self._has_ended = True
+            self._context._end_step(self.name, time.monotonic() - self._began)
+
+
+def checked_name(what: str, name: str) -> str:
+    """Return the name of a metric or step as it is kept; BadInput if there is nothing left."""
+    if not isinstance(name, str) or not (short := short_name(name)):
+        raise BadInput(f'a {what} needs a name, such as {what}("load"), not {name!r}')
+    return short
+
+
+def as_number(name: str, value: Number) -> Number:
+    """Return the value of a metric; BadInput if it is no number."""
+    if isinstance(value, str | bytes) or not hasattr(type(value), "__float__"):
+        raise BadInput(f"metric {name!r}: give a number, not {value!r}")
+    return value

@@ -1,4 +1,4 @@
-"""How far a task has come: lines appended to its `report` file, not too many of them."""
+"""What a task says of itself: lines appended to its `report` file, not too many of them."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ import operator
 import os
 import threading
 import time
-from collections.abc import Mapping
-from typing import SupportsFloat, SupportsIndex, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, SupportsFloat, SupportsIndex, TypeAlias
 
 Number: TypeAlias = SupportsIndex | SupportsFloat
 
 MESSAGE_LIMIT = 1000
-_FIRST_INTERVAL_S, _LATER_INTERVAL_S = 0.1, 1.0
-"""How long between two lines, at first and later: a task of weeks must not fill the disk."""
-_FIRST_LINES = 1000
-
-
-def write(path: str, done: Number | None, total: Number | None, message: str | None) -> None:
-    """Append a line, whole or not at all."""
-    report = {"done": number(done), "total": number(total), "message": short(message)}
-    _append(path, {name: value for name, value in report.items() if value is not None})
+_INTERVALS_S = ((1000, 0.1), (5000, 1.0))
+"""How long between two times of writing, up to how many of them …"""
+_LAST_INTERVAL_S = 5.0
+"""… and then: a task of weeks must not fill the disk."""
+_VALUES_AT_ONCE = 20
+"""So many values of a metric are written one by one at a time; what is beyond them as one."""
+_STEP_WAIT_S = 0.05
+"""For so long a step that begins may end before it is written."""
+_STEPS_AT_ONCE = 200
+"""So many lines of steps are written at a time; what is beyond them is dropped."""
 
 
 def write_meta(path: str, fields: Mapping[str, object]) -> None:
     """Append a line that sets fields of the user's own."""
-    _append(path, {"meta": dict(fields)})
+    write(path, [{"meta": dict(fields)}])
 
 
-def _append(path: str, content: Mapping[str, object]) -> None:
-    line = json.dumps(content)
+def write(path: str, lines: Iterable[Mapping[str, object]]) -> None:
+    """Append lines, whole or not at all."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         size = os.fstat(descriptor).st_size
-        data = line.encode() + b"\n"
+        data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
         if os.write(descriptor, data) < len(data):  # the disk is full
             os.ftruncate(descriptor, size)
     finally:
@@ -72,7 +73,9 @@ class Reports:
     def __init__(self, path: str) -> None:
         self._path = path
         self._last: tuple[Number | None, Number | None, str | None] = (None, None, None)
-        self._lines = 0
+        self._metrics: dict[str, list[dict[str, Any]]] = {}
+        self._steps: dict[str, dict[str, Any]] = {}
+        self._writes = 0
         self._reset()
         atexit.register(self.flush)
 
@@ -86,38 +89,120 @@ class Reports:
 
     def add(self, done: Number | None, total: Number | None, message: str | None) -> None:
         """Take a report; without a number, what was done before still stands."""
-        if self._process != os.getpid():
-            self._reset()  # the lock may be another thread's, which was not forked
+        self._check_process()
         with self._lock:
             if done is None:
                 done, total = self._last[:2]
             self._last = (done, total, message)
             self._waiting = True
-            pause = self._next - time.monotonic()
-            if pause <= 0:
-                self.flush()
-            elif self._timer is None:
-                self._timer = threading.Timer(pause, self._write_late)
-                self._timer.daemon = True
-                self._timer.start()
+            self._write_soon()
+
+    def add_metric(self, name: str, value: Number, x: Number | None) -> None:
+        """Take a value of a metric. Of many, some are written as what they have come to."""
+        line = {"metric": {name: number(value)}, "at": wall_clock()}
+        if (of := number(x)) is not None:
+            line["x"] = of
+        self._check_process()
+        with self._lock:
+            waiting = self._metrics.setdefault(name, [])
+            waiting.append(line)
+            if len(waiting) > (_VALUES_AT_ONCE if self._writes < _INTERVALS_S[0][0] else 1):
+                waiting[-2:] = [_merged(name, *waiting[-2:])]
+            self._write_soon()
+
+    def begin_step(self, name: str) -> None:
+        """Take that a step begins."""
+        self._add_step(f"begin {name}", {"step": name, "nested": True, "at": wall_clock()})
+
+    def end_step(self, name: str, elapsed: float) -> None:
+        """Take that a step has ended. One that took no longer than until now is a part of one
+        line for all of its kind.
+        """
+        self._check_process()
+        with self._lock:
+            line: dict[str, Any] = {"step": name, "elapsed": round(elapsed, 6), "at": wall_clock()}
+            if self._steps.pop(f"begin {name}", None) is None:
+                self._add_step(f"end {name}", {**line, "end": True})
+                return
+            known = self._steps.pop(f"rounds {name}", {"elapsed": 0.0, "count": 0})
+            line["elapsed"] = round(known["elapsed"] + elapsed, 6)
+            self._add_step(f"rounds {name}", {**line, "count": known["count"] + 1})
+
+    def _add_step(self, key: str, line: dict[str, Any]) -> None:
+        self._check_process()
+        with self._lock:
+            if len(self._steps) < _STEPS_AT_ONCE:
+                self._steps[key] = line
+            self._write_soon()
+
+    def _write_soon(self) -> None:
+        pause = self._next - time.monotonic()
+        if pause <= 0 and not self._steps:
+            self.flush()
+        elif self._timer is None:
+            self._timer = threading.Timer(max(pause, _STEP_WAIT_S), self._write_late)
+            self._timer.daemon = True
+            self._timer.start()
 
     def flush(self) -> None:
-        """Write the last report, if that has not been done."""
+        """Write what is waiting."""
         if self._process != os.getpid():
             return  # it is for the process that made it to write
         with self._lock:
-            if not self._waiting:
+            lines = [line for waiting in self._metrics.values() for line in waiting]
+            lines.extend(self._steps.values())
+            lines.sort(key=lambda line: line["at"])
+            if self._waiting:
+                lines.append(progress_line(*self._last))
+            if not lines:
                 return
             self._waiting = False
-            self._lines += 1
-            pause = _FIRST_INTERVAL_S if self._lines < _FIRST_LINES else _LATER_INTERVAL_S
-            self._next = time.monotonic() + pause
+            self._metrics, self._steps = {}, {}
+            self._writes += 1
+            pauses = (pause for writes, pause in _INTERVALS_S if self._writes < writes)
+            self._next = time.monotonic() + next(pauses, _LAST_INTERVAL_S)
             try:
-                write(self._path, *self._last)
+                write(self._path, lines)
             except OSError:
                 return
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            self._metrics, self._steps = {}, {}  # they are for the process that has them to write
+            self._reset()  # the lock may be another thread's, which was not forked
 
     def _write_late(self) -> None:
         with self._lock:
             self._timer = None
             self.flush()
+
+
+def progress_line(
+    done: Number | None, total: Number | None, message: str | None
+) -> dict[str, object]:
+    """Return what a line of progress says."""
+    report = {"done": number(done), "total": number(total), "message": short(message)}
+    return {name: value for name, value in report.items() if value is not None}
+
+
+def _merged(name: str, earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    """Return one line for the values of two: what they have come to."""
+    values = [_as_many(line["metric"][name]) for line in (earlier, later)]
+    bounds = {
+        word: choose((each[word] for each in values if each[word] is not None), default=None)
+        for word, choose in (("min", min), ("max", max))
+    }
+    count = sum(each["count"] for each in values)
+    together = {"last": values[1]["last"], **bounds, "count": count}
+    return {**later, "metric": {name: together}}
+
+
+def _as_many(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    return {"last": value, "min": value, "max": value, "count": 1}
+
+
+def wall_clock() -> float:
+    """Return the moment as lines have it: the worker knows how long ago that was."""
+    return round(time.time(), 3)

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from stayer.core import codec
 from stayer.core import meta as own_fields
 from stayer.core.errors import BadInput
+from stayer.core.insight.statistics import weight
 from stayer.core.lifecycle import Note, SetMeta
 from stayer.core.model import JSON, LogPiece, Progress, Report, Task, Usage
 from stayer.core.units import format_duration, format_size
@@ -24,6 +25,7 @@ from stayer.service.lease.heartbeat import moment
 from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL
 from stayer.worker import safe_files
 from stayer.worker.run_directory import Run, signature
+from stayer.worker.statistics_reader import StatisticsReader
 
 logger = logging.getLogger("stayer.worker")
 
@@ -37,6 +39,8 @@ _KEEPER_LOOK_S = 5.0
 _KEEPER_OVERDUE_S = 3.0
 _FIRST_NEWS_AFTER_S, _KINDS_OF_NEWS = 1.0, 3
 """What ends sooner, in seconds, tells all at its end; there are log, report and usage."""
+_OTHER_REPORT = re.compile(rb'\s*\{\s*"(?:metric|step)"(?!.*"(?:done|total|progress|message)"\s*:)')
+"""A line with nothing of progress in it. There may be many more of these."""
 _PLAIN_REPORT = re.compile(r"\s*([0-9.]+)\s*(?:/\s*([0-9.]+)|(%))?\s*(.*)")
 
 
@@ -72,6 +76,7 @@ class HeldAttempt:
         self.watched_until = 0.0
         self._log_sent = 0
         self._report_read = 0
+        self._statistics = StatisticsReader(run, fresh=fresh)
         self._checkpoint_sent = run.read_given_checkpoint()
         self._first: tuple[float, float] | None = None
         self._last: Progress | None = None
@@ -180,6 +185,7 @@ class HeldAttempt:
         return (
             self._size("log") > self._log_sent
             or self._size("report") > self._report_read
+            or self._statistics.count_unread_bytes() > 0
             or self._checkpoint_signature() != self._checkpoint_sent
             or self._usage() != self._usage_sent
         )
@@ -209,10 +215,11 @@ class HeldAttempt:
         return self.run.nursery_is_gone() or moment() - self._alone_since > _KEEPER_TIMEOUT_S
 
     def count_unsent_bytes(self) -> int:
-        """Return how many bytes of log and checkpoint have not been sent."""
+        """Return how many bytes of log, checkpoint and statistics have not been sent."""
         is_new = self._checkpoint_signature() != self._checkpoint_sent
         checkpoint = self._size("checkpoint") if is_new else 0
-        return checkpoint + max(0, self._size("log") - self._log_sent)
+        log = max(0, self._size("log") - self._log_sent)
+        return checkpoint + log + self._statistics.count_unread_bytes()
 
     def unsent_checkpoint(self) -> bytes | None:
         """Return the checkpoint, if the store has not got it."""
@@ -236,13 +243,19 @@ class HeldAttempt:
 
     def _gather(self, room: int) -> Report | None:
         signature, checkpoint = self._read_new_checkpoint(room)
-        log, log_sent = self._read_log(room - len(checkpoint or b""))
+        room -= len(checkpoint or b"")
+        statistics, has_to_wait = self._statistics.gather(self.age(), room)
+        self.was_cut_short |= has_to_wait
+        if statistics is not None:
+            room -= weight(statistics)
+        log, log_sent = self._read_log(room)
         progress, report_read, meta = self._read_report()
         usage, paused = self._usage(), self._is_paused()
         self._sent_news = _News(log_sent, report_read, signature, usage, paused, meta)
         new_usage = None if usage == self._usage_sent else usage
         new_pause = None if paused == self._paused_sent else paused
-        if not log and all(new is None for new in (progress, checkpoint, new_usage, new_pause)):
+        news = (progress, checkpoint, statistics, new_usage, new_pause)
+        if not log and all(new is None for new in news):
             return None
         return Report(
             id=self.task.id,
@@ -251,6 +264,7 @@ class HeldAttempt:
             checkpoint=checkpoint,
             log=log,
             usage=new_usage,
+            statistics=statistics,
             paused=new_pause,
         )
 
@@ -258,6 +272,7 @@ class HeldAttempt:
         """Note that the beat with the news got through."""
         news, self._sent_news = self._sent_news, None
         if news is not None:
+            self._statistics.mark_delivered()
             self._log_sent, self._report_read = news.log_sent, news.report_read
             self._checkpoint_sent = news.checkpoint
             self._usage_sent, self._paused_sent = news.usage, news.paused
@@ -337,7 +352,8 @@ class HeldAttempt:
         data = self.run.part.read_part("report", start, end - start)
         whole = data.rfind(b"\n") + 1
         found: Progress | None = None
-        for line in reversed(data[:whole].splitlines()[-1000:]):
+        lines = [line for line in data[:whole].splitlines() if not _OTHER_REPORT.match(line)]
+        for line in reversed(lines[-1000:]):
             found = parse_report(line.decode(errors="replace"))
             if found is not None:
                 found = self._complete(found)
@@ -452,6 +468,8 @@ def parse_report(line: str) -> Progress | None:
         if "progress" in content:
             done, total = content["progress"], 1.0
         message = content.get("message")
+        if done is None and not message and ("metric" in content or "step" in content):
+            return None
     else:
         found = _PLAIN_REPORT.fullmatch(line)
         if found is None:

@@ -5,12 +5,15 @@ it.
 from __future__ import annotations
 
 from stayer.core import codec
+from stayer.core.insight import statistics
 from stayer.core.model import Report
 
 BEAT_LIMIT_BYTES = codec.CHECKPOINT_LIMIT
-"""How much of logs and checkpoints a beat carries: as much as the largest checkpoint."""
+"""How much of logs, checkpoints and statistics a beat carries: as the largest checkpoint has."""
 
 
 def weight(report: Report) -> int:
     """Return how many bytes of a beat it takes."""
-    return sum(len(piece.data) for piece in report.log) + len(report.checkpoint or b"")
+    log = sum(len(piece.data) for piece in report.log)
+    own = 0 if report.statistics is None else statistics.weight(report.statistics)
+    return log + len(report.checkpoint or b"") + own

@@ -446,6 +446,10 @@ class Run:
             safe_files.make_way(path)
         return found
 
+    def keep_statistics(self, content: str) -> None:
+        """Keep what was read of the task's own statistics, for the next worker."""
+        self._replace("statistics", content)
+
     def _replace(self, name: str, content: str) -> None:
         temporary = self.folder / (name + ".new")
         safe_files.write(temporary, content.encode())

@@ -7,6 +7,8 @@ whenever there would be over `POINTS` of them. A slot holds the newest point tha
 from __future__ import annotations
 
 POINTS = 480
+STATISTICS = -1
+"""The slot of what the attempt itself reports: that is kept, moved and forgotten with its usage."""
 _FINEST = 5
 
 

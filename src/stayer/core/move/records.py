@@ -15,7 +15,7 @@ from msgspec import Struct
 from stayer.core.flows.model import Part
 from stayer.core.history.line import Line
 from stayer.core.insight.queue_stats import Figures
-from stayer.core.model import Fair, Kept, Rate, State, Task, Usage
+from stayer.core.model import Fair, Kept, Rate, State, Statistics, Task, Usage
 from stayer.core.notify.notices import Notice
 from stayer.core.schedules.model import Schedule
 
@@ -78,13 +78,16 @@ class LogCopy(Struct, frozen=True, kw_only=True):
 
 
 class UsageCopy(Struct, frozen=True, kw_only=True):
-    """A point of the series of what an attempt has used."""
+    """A point of the series of what an attempt has used; or what it has reported of itself, which
+    has a slot of its own.
+    """
 
     queue: str
     task: str
     attempt: int
     slot: int
     usage: Usage
+    statistics: Statistics | None = None
 
 
 class CheckpointCopy(Struct, frozen=True, kw_only=True):

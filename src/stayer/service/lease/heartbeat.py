@@ -321,6 +321,7 @@ def _merge(earlier: Report, later: Report) -> Report:
         later,
         progress=later.progress or earlier.progress,
         usage=later.usage or earlier.usage,
+        statistics=later.statistics or earlier.statistics,
         paused=earlier.paused if later.paused is None else later.paused,
         checkpoint=earlier.checkpoint if later.checkpoint is None else later.checkpoint,
         log=earlier.log + later.log,

@@ -326,6 +326,7 @@ class RedisStore(Store):
     events = _at_server(reads.events)
     log = _at_server(reads.log)
     usage = _at_server(reads.usage)
+    statistics = _at_server(reads.statistics)
     checkpoint = _at_server(reads.checkpoint)
     queues = _at_server(reads.queues)
     figures = _at_server(queue_stats.figures)

@@ -15,7 +15,8 @@ A task
     <prefix>:history_tail:<id>     list: what came after them, the last 900 or so
     <prefix>:checkpoint:<id>       hash: attempt, at, data of the newest checkpoint
     <prefix>:log:<attempt>:<id>    sorted set: pieces `start:at:data` of a log, by start
-    <prefix>:usage:<attempt>:<id>  hash: slot → `at JSON`, the series of what an attempt has used
+    <prefix>:usage:<attempt>:<id>  hash: slot → `at JSON`, the series of what an attempt has used;
+                                   in slot -1 what it has reported of itself
     <prefix>:purged:<id>           string: what is left of a purged task; expires after 30 days
 
 What ties tasks together

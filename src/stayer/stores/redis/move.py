@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from stayer.core import codec
 from stayer.core.insight.queue_stats import COUNTED, KEPT, MEASURED, Figures
-from stayer.core.model import Rate, Usage
+from stayer.core.insight.usage_series import STATISTICS
+from stayer.core.model import Rate, Statistics, Usage
 from stayer.core.move.records import (
     Batch,
     CheckpointCopy,
@@ -226,9 +227,10 @@ def _kept(stage: Stage, queue: str, row: Sequence[Raw]) -> Iterator[Record]:
         case "usage":
             attempt, points = row[1:]
             for slot, text in sorted(zip(points[::2], points[1::2], strict=True)):
+                own = record.statistics(text) if int(slot) == STATISTICS else None
                 yield UsageCopy(
                     queue=queue, task=id, attempt=int(attempt), slot=int(slot),
-                    usage=record.usage(text),
+                    usage=record.usage(text) if own is None else Usage(), statistics=own,
                 )  # fmt: skip
         case _:
             is_over, upstreams, waits = row[1:]
@@ -429,11 +431,11 @@ def _write_log(copy: LogCopy, prefix: str, _: float) -> Iterator[Command]:
 
 def _write_usage(copy: UsageCopy, prefix: str, _: float) -> Iterator[Command]:
     place = key("usage", prefix, attempt=str(copy.attempt), id=copy.task)
-    yield "HSET", place, copy.slot, _dated(copy.usage)
+    yield "HSET", place, copy.slot, _dated(copy.statistics or copy.usage)
 
 
-def _dated(usage: Usage) -> str:
-    return f"{usage.at or 0.0!r} {_usage(usage).decode()}"
+def _dated(kept: Usage | Statistics) -> str:
+    return f"{kept.at or 0.0!r} {_usage(kept).decode()}"
 
 
 def _write_checkpoint(copy: CheckpointCopy, prefix: str, _: float) -> Iterator[Command]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from stayer.core.insight import usage_series
 from stayer.core.insight.kind import kind_of
 from stayer.core.model import (
     STATES,
@@ -17,6 +18,7 @@ from stayer.core.model import (
     LogPiece,
     QueueInfo,
     Rate,
+    Statistics,
     Task,
     Usage,
 )
@@ -97,7 +99,14 @@ def usage(server: Server, id: str, attempt: int) -> list[Usage]:
     name = key("usage", server.address.prefix, id=id, attempt=str(attempt))
     stored = server.ask("HGETALL", name)
     points = sorted(zip(map(int, stored[::2]), stored[1::2], strict=True))
-    return [record.usage(point) for _, point in points]
+    return [record.usage(point) for slot, point in points if slot != usage_series.STATISTICS]
+
+
+def statistics(server: Server, id: str, attempt: int) -> Statistics | None:
+    """Return what an attempt has reported of itself."""
+    name = key("usage", server.address.prefix, id=id, attempt=str(attempt))
+    stored = server.ask("HGET", name, usage_series.STATISTICS)
+    return None if stored is None else record.statistics(stored)
 
 
 def checkpoint(server: Server, id: str) -> Checkpoint | None:

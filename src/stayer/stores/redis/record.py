@@ -28,6 +28,7 @@ from stayer.core.model import (
     Order,
     Policy,
     State,
+    Statistics,
     Task,
     Usage,
     Value,
@@ -62,6 +63,7 @@ _EXACT = 2**53
 """Numbers in Lua are floating-point: past this, not every whole one exists."""
 
 _usage = msgspec.json.Decoder(Usage)
+_statistics = msgspec.json.Decoder(Statistics)
 _order = msgspec.json.Decoder(Order)
 _json = msgspec.json.Encoder()
 _unpack = msgspec.msgpack.Decoder().decode
@@ -350,6 +352,11 @@ def _decode_dated(decoder: msgspec.json.Decoder[T], text: str) -> T:
 def usage(stored: bytes) -> Usage:
     """Return a point of a series."""
     return _decode_dated(_usage, stored.decode())
+
+
+def statistics(stored: bytes) -> Statistics:
+    """Return what an attempt has reported of itself."""
+    return _decode_dated(_statistics, stored.decode())
 
 
 def pack_order(order: Order) -> tuple[int, bool, bool, str]:

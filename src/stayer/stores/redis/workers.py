@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from stayer.core.insight import usage_series
+from stayer.core.insight.statistics import latest_values
 from stayer.core.model import Beat, Handles, Orders, Report, Suspect, Worker, WorkerState
 from stayer.stores.redis.pack.changes import Arguments
 from stayer.stores.redis.record import Raw, order, text
@@ -43,6 +44,8 @@ def _pack_report(report: Report, arguments: Arguments) -> tuple[Raw, ...]:
         False if report.paused is None else int(report.paused),
         text(report.usage), slot, thin or False,
         [(piece.start, arguments.add(piece.data)) for piece in report.log],
+        False if report.statistics is None else text(report.statistics),
+        False if report.statistics is None else text(latest_values(report.statistics)),
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from stayer.core.model import (
     NewTask,
     QueueInfo,
     QueueSettings,
+    Statistics,
     Submitted,
     Task,
     Usage,
@@ -345,6 +346,11 @@ class ClusterStore(Store):
     def usage(self, id: str, attempt: int) -> list[Usage]:
         queue = self._place(id)
         return [] if queue is None else self._shards.of(queue).usage(id, attempt)
+
+    @retry_after_mending
+    def statistics(self, id: str, attempt: int) -> Statistics | None:
+        queue = self._place(id)
+        return None if queue is None else self._shards.of(queue).statistics(id, attempt)
 
     @retry_after_mending
     def checkpoint(self, id: str) -> Checkpoint | None:

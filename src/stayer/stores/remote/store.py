@@ -50,6 +50,7 @@ from stayer.core.model import (
     QueueSettings,
     Report,
     State,
+    Statistics,
     Submitted,
     Task,
     Usage,
@@ -322,6 +323,12 @@ class HttpStore(Store):
             return []
         found = self._of_task(id, "usage", {"attempt": attempt})
         return [records.read(Usage, shown) for shown in found.get("usage", ())]
+
+    def statistics(self, id: str, attempt: int) -> Statistics | None:
+        if attempt < 1:
+            return None
+        found = self._of_task(id, "statistics", {"attempt": attempt})
+        return records.read(Statistics, found) if found.get("at") else None
 
     def checkpoint(self, id: str) -> Checkpoint | None:
         found = self._of_task(id, "checkpoint")

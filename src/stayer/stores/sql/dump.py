@@ -14,7 +14,8 @@ from stayer.core import codec
 from stayer.core.flows.model import Part
 from stayer.core.history.line import Line
 from stayer.core.insight.queue_stats import Figures
-from stayer.core.model import QUEUED, Rate, Task
+from stayer.core.insight.usage_series import STATISTICS
+from stayer.core.model import QUEUED, Rate, Task, Usage
 from stayer.core.move.records import (
     Batch,
     CheckpointCopy,
@@ -40,6 +41,7 @@ from stayer.stores.sql.rows import (
     packed_from_cell,
     retention_from_cell,
     schedule_from_row,
+    statistics_from_cell,
     task_from_row,
     usage_from_cell,
 )
@@ -129,9 +131,12 @@ def _logs(tx: Transaction, key: Row, limit: int) -> Iterator[Found]:
 
 def _usage(tx: Transaction, key: Row, limit: int) -> Iterator[Found]:
     for seq, attempt, slot, queue, id, cell in tx.all("dump.usage", *key, limit):
-        usage = usage_from_cell(cell)
-        copy = UsageCopy(queue=queue, task=id, attempt=attempt, slot=slot, usage=usage)
-        yield copy, (seq, attempt, slot), 200
+        own = statistics_from_cell(cell) if slot == STATISTICS else None
+        copy = UsageCopy(
+            queue=queue, task=id, attempt=attempt, slot=slot,
+            usage=usage_from_cell(cell) if own is None else Usage(), statistics=own,
+        )  # fmt: skip
+        yield copy, (seq, attempt, slot), 100 + len(cell)
 
 
 def _checkpoints(tx: Transaction, key: Row, limit: int) -> Iterator[Found]:

@@ -200,7 +200,8 @@ _LOADERS: dict[type, Callable[[Transaction, Any], None]] = {
     TaskCopy: _tasks,
     LogCopy: _of_tasks("load.log", lambda each: (each.attempt, each.start, each.at, each.data)),
     UsageCopy: _of_tasks(
-        "load.usage", lambda each: (each.attempt, each.slot, json_cell(each.usage))
+        "load.usage",
+        lambda each: (each.attempt, each.slot, json_cell(each.statistics or each.usage)),
     ),
     CheckpointCopy: _of_tasks("load.checkpoint", lambda each: (each.attempt, each.at, each.data)),
     FlowCopy: _flows,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 from stayer.core.history.line import Line
+from stayer.core.insight import usage_series
 from stayer.core.model import (
     EVERYTHING,
     Attempt,
@@ -13,6 +14,7 @@ from stayer.core.model import (
     Event,
     LogPiece,
     QueueInfo,
+    Statistics,
     Task,
     Usage,
 )
@@ -26,6 +28,7 @@ from stayer.stores.sql.rows import (
     form,
     kind_from_cells,
     queue_from_row,
+    statistics_from_cell,
     task_from_row,
     usage_from_cell,
 )
@@ -125,6 +128,12 @@ def log(tx: Transaction, id: str, attempt: int, start: int, limit: int) -> list[
 def usage(tx: Transaction, id: str, attempt: int) -> list[Usage]:
     """The points of an attempt's series."""
     return [usage_from_cell(cell) for (cell,) in tx.all("usage", _seq(tx, id), attempt)]
+
+
+def statistics(tx: Transaction, id: str, attempt: int) -> Statistics | None:
+    """What the attempt has reported of itself."""
+    row = tx.one("statistics", _seq(tx, id), attempt, usage_series.STATISTICS)
+    return None if row is None else statistics_from_cell(row[0])
 
 
 def checkpoint(tx: Transaction, id: str) -> Checkpoint | None:

@@ -26,6 +26,7 @@ from stayer.core.model import (
     QueueInfo,
     Rate,
     State,
+    Statistics,
     Task,
     Usage,
     Value,
@@ -101,6 +102,7 @@ _words = msgspec.json.Decoder(tuple[str, ...])
 _handles = msgspec.json.Decoder(Handles)
 _fault = msgspec.json.Decoder(Fault)
 _usage = msgspec.json.Decoder(Usage)
+_statistics = msgspec.json.Decoder(Statistics)
 _limits = msgspec.json.Decoder(dict[str, int])
 _retention = msgspec.json.Decoder(dict[Kept, float])
 _orders = msgspec.json.Decoder(tuple[Order, ...])
@@ -348,6 +350,12 @@ def fault_from_cell(cell: Cell) -> Fault | None:
 def usage_from_cell(cell: Cell) -> Usage:
     """A row of the statement `usage`; nothing, if it can't be read."""
     found: Usage = _decoded(_usage, cell, Usage())
+    return found
+
+
+def statistics_from_cell(cell: Cell) -> Statistics:
+    """A row of the statement `statistics`; nothing, if it can't be read."""
+    found: Statistics = _decoded(_statistics, cell, Statistics())
     return found
 
 

@@ -425,6 +425,9 @@ INSERT INTO stayer_checkpoints (task, attempt, at, data) VALUES (?, ?, ?, ?)
 -- name: report.usage
 UPDATE stayer_tasks SET usage = ? WHERE seq = ?;
 
+-- name: report.metrics
+UPDATE stayer_tasks SET metrics = ?1, losses = 0, updated = ?2 WHERE seq = ?3;
+
 -- name: report.paused
 UPDATE stayer_tasks SET paused = ?, updated = ? WHERE seq = ? AND state = 'started';
 
@@ -434,10 +437,14 @@ INSERT INTO stayer_usage (task, attempt, slot, usage) VALUES (?, ?, ?, ?)
 
 -- name: usage.thin
 -- task, attempt, the grid's width.
-DELETE FROM stayer_usage WHERE task = ? AND attempt = ? AND slot % ? <> 0;
+DELETE FROM stayer_usage WHERE task = ? AND attempt = ? AND slot > 0 AND slot % ? <> 0;
 
 -- name: usage
-SELECT usage FROM stayer_usage WHERE task = ? AND attempt = ? ORDER BY slot;
+SELECT usage FROM stayer_usage WHERE task = ? AND attempt = ? AND slot >= 0 ORDER BY slot;
+
+-- name: statistics
+-- What an attempt reports of itself has a slot of its own.
+SELECT usage FROM stayer_usage WHERE task = ? AND attempt = ? AND slot = ?;
 
 -- name: report.log
 INSERT INTO stayer_logs (task, attempt, start, at, data) VALUES (?, ?, ?, ?, ?)
@@ -504,7 +511,7 @@ ORDER BY before NULLS LAST;
 -- name: attempts.usage
 -- The newest of each attempt.
 SELECT attempt, usage FROM stayer_usage AS u
-WHERE task = ?1 AND slot = (
+WHERE task = ?1 AND slot >= 0 AND slot = (
     SELECT max(n.slot) FROM stayer_usage AS n WHERE n.task = ?1 AND n.attempt = u.attempt
 );
 

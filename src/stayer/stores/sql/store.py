@@ -349,6 +349,7 @@ class SqlStore(Store):
     events = _reads(reads.events)
     log = _reads(reads.log)
     usage = _reads(reads.usage)
+    statistics = _reads(reads.statistics)
     checkpoint = _reads(reads.checkpoint)
 
     # Files

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, Refused, UnknownWorker
 from stayer.core.insight import usage_series
+from stayer.core.insight.statistics import latest_values
 from stayer.core.lifecycle import acknowledge
-from stayer.core.model import Beat, Orders, Report, Suspect, Task, Usage, Worker
+from stayer.core.model import Beat, Orders, Report, Statistics, Suspect, Task, Usage, Worker
 from stayer.core.units import format_duration
 from stayer.store import LOG_HEAD, LOG_TAIL
 from stayer.stores.sql.journal import Ledger
@@ -100,6 +101,8 @@ def _take(tx: Transaction, worker: str, report: Report) -> bool:
         tx.run("report.paused", report.paused, tx.now, seq)
     if report.usage is not None:
         _take_usage(tx, seq, report.attempt, replace(report.usage, at=tx.now))
+    if report.statistics is not None:
+        _take_statistics(tx, seq, report.attempt, replace(report.statistics, at=tx.now))
     return True
 
 
@@ -110,6 +113,11 @@ def _take_usage(tx: Transaction, seq: int, attempt: int, used: Usage) -> None:
     tx.run("usage.point", seq, attempt, start, cell)
     if usage_series.begins_wider_grid(start, width):
         tx.run("usage.thin", seq, attempt, width)
+
+
+def _take_statistics(tx: Transaction, seq: int, attempt: int, own: Statistics) -> None:
+    tx.run("report.metrics", json_cell(latest_values(own)), tx.now, seq)
+    tx.run("usage.point", seq, attempt, usage_series.STATISTICS, json_cell(own))
 
 
 def _take_log(tx: Transaction, seq: int, report: Report) -> None:

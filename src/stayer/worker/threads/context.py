@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 from stayer.core import codec
+from stayer.core.insight.statistics import Recorder
 from stayer.core.lifecycle import Fail, Happening, Interrupt, SetMeta, Stop
 from stayer.core.model import JSON, Fault, LogPiece, Progress, Report, Task, Value
 from stayer.service import upstream_results
 from stayer.service.control import tasks as control
 from stayer.store import LOG_TAIL, Store
 from stayer.task.checkpoints import Checkpoints
-from stayer.task.context import Context, in_this_thread
+from stayer.task.context import Context, TimedStep, in_this_thread
 from stayer.task.reports import Number, number, short
 
 Why = Literal["cancel", "interrupt", "timeout", "lost"]
@@ -50,6 +51,9 @@ class ThreadContext(Context):
     _last = Progress()
     _first: tuple[float, float] | None = None
     _log_start = 0
+    _phase: TimedStep | None = None
+    _began: float | None = None
+    _has_statistics = False
     _token: Token[Context | None] | None = None
     _news = threading.Lock()
     """Held for moments only: one for all of them will do."""
@@ -78,13 +82,19 @@ class ThreadContext(Context):
         """The results of what it runs after, read from the store when first asked for."""
         return upstream_results.of(self._store, self.record)
 
+    @functools.cached_property
+    def _recorder(self) -> Recorder:
+        return Recorder()
+
     def __enter__(self) -> Self:
+        self._began = time.monotonic()
         self._token = in_this_thread.set(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         assert self._token is not None
         in_this_thread.reset(self._token)
+        self._end_phase()
         if "folder" in self.__dict__:
             with suppress(RecursionError):  # a folder in a folder in a folder…
                 shutil.rmtree(self.folder, ignore_errors=True)
@@ -117,6 +127,26 @@ class ThreadContext(Context):
     def _send_meta(self, fields: dict[str, JSON]) -> None:
         """Let the store know at once; raises NotHeld if the task is no longer ours."""
         control.settle(self._store, self.record, SetMeta(fields, by_task=True))
+
+    def _add_metric(self, name: str, value: Number, x: Number | None) -> None:
+        found, of = number(value), number(x)
+        with self._news:
+            self._recorder.add(name, found, self._age(), of)
+            self._has_statistics = self.has_news = True
+
+    def _begin_step(self, name: str) -> None:
+        with self._news:
+            self._recorder.begin(name, self._age(), nested=True)
+            self._has_statistics = self.has_news = True
+
+    def _end_step(self, name: str, elapsed: float) -> None:
+        with self._news:
+            self._recorder.end(name, self._age(), elapsed)
+            self._has_statistics = self.has_news = True
+
+    def _age(self) -> float:
+        """Return for how long it has run."""
+        return 0.0 if self._began is None else round(time.monotonic() - self._began, 3)
 
     def set_result(self, value: object) -> None:
         """Set the result of the task; what its function returns comes last, unless that is None."""
@@ -175,7 +205,12 @@ class ThreadContext(Context):
             pieces = (LogPiece(self._log_start, data),) if data else ()
             self._log_start += len(data)
             progress, self._progress = self._progress, None
-        return Report(id=self.record.id, attempt=self.record.attempt, progress=progress, log=pieces)
+            statistics = self._recorder.result() if self._has_statistics else None
+            self._has_statistics = False
+        return Report(
+            id=self.record.id, attempt=self.record.attempt, progress=progress, log=pieces,
+            statistics=statistics,
+        )  # fmt: skip
 
     @functools.cached_property
     def _checkpoints(self) -> Checkpoints:  # type: ignore[override]

@@ -118,7 +118,7 @@ local function add_kept(entry, first, start)
         else
           local points = call('HGETALL', @usage(attempt, id))
           if #points > 0 then add({id, attempt, points}) end
-          size = size + 50 * #points
+          for _, each in ipairs(points) do size = size + #each end
         end
         if size >= most then return attempt + 1, '-1' end
       end

@@ -346,7 +346,7 @@ CREATE TABLE IF NOT EXISTS stayer_logs (
     PRIMARY KEY (task, attempt, start)
 ) {table};
 
--- What an attempt has used: a point in each slot of its time.
+-- What an attempt has used: a point in each slot of its time; in slot -1 what it has reported of itself.
 CREATE TABLE IF NOT EXISTS stayer_usage (
     task BIGINT NOT NULL,
     attempt BIGINT NOT NULL,

@@ -41,8 +41,8 @@ _DEFERRED = frozenset((
     "purge.forget", "purge.remember", "queue.drop", "queue.drop_shares", "queue.fair",
     "queue.key_limit", "queue.key_limits", "queue.limit", "queue.make", "queue.notify",
     "queue.pause", "queue.rate", "queue.retention", "report.checkpoint", "report.log",
-    "report.log_trim", "report.orders", "report.paused", "report.progress", "report.saved",
-    "report.usage", "reserve", "reserve.tokens", "schedule.newest", "schedule.put",
+    "report.log_trim", "report.metrics", "report.orders", "report.paused", "report.progress",
+    "report.saved", "report.usage", "reserve", "reserve.tokens", "schedule.newest", "schedule.put",
     "shares.forget", "shares.put", "submit.forgotten", "upstreams.add", "upstreams.needed",
     "usage.point", "usage.thin", "waits.end", "waits.more", "waits.none", "wake.worker",
 ))  # fmt: skip

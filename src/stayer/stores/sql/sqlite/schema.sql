@@ -315,7 +315,7 @@ CREATE TABLE stayer_logs (
     PRIMARY KEY (task, attempt, start)
 );
 
--- What an attempt has used: a point in each slot of its time.
+-- What an attempt has used: a point in each slot of its time; in slot -1 what it has reported of itself.
 CREATE TABLE stayer_usage (
     task INTEGER NOT NULL,
     attempt INTEGER NOT NULL,

@@ -37,12 +37,12 @@ local function take_usage(id, attempt, point, slot, thin)
   call('HSET', series, slot, point)
   if thin then
     for _, known in ipairs(call('HKEYS', series)) do
-      if tonumber(known) % thin ~= 0 then call('HDEL', series, known) end
+      if tonumber(known) > 0 and tonumber(known) % thin ~= 0 then call('HDEL', series, known) end
     end
   end
 end
 
--- report: {id, attempt, progress, checkpoint, acknowledged, paused, usage, slot, grid to thin to, log};
+-- report: {id, attempt, progress, checkpoint, acknowledged, paused, usage, slot, grid to thin to, log, statistics, metrics};
 -- what is not there is false. paused: 1 or 0.
 -- returns whether the worker holds that attempt
 local function take_report(worker, report)
@@ -64,6 +64,10 @@ local function take_report(worker, report)
   if report[7] then
     r[@USAGE] = exact(now) .. ' ' .. report[7]
     take_usage(id, attempt, r[@USAGE], report[8], report[9])
+  end
+  if report[11] then
+    call('HSET', @usage(attempt, id), '-1', exact(now) .. ' ' .. report[11])
+    r[@METRICS], r[@LOSSES], r[@UPDATED] = report[12] or nil, nil, now
   end
   return true
 end
