@@ -28,6 +28,7 @@ from stayer.client.values import Duration, Storable, seconds
 from stayer.core.errors import BadInput, Refused, StayerError, StoreUnreachable
 from stayer.core.flows.model import FlowInfo
 from stayer.core.flows.sweep import Run
+from stayer.core.insight.comparison import Comparison
 from stayer.core.model import JSON, Code, SentFile, State, Task, Value
 
 __all__ = ["Client", "FlowHandle", "Listener", "Processor", "Queue", "TaskHandle"]
@@ -511,6 +512,13 @@ class Client(_Facade[sync.Client]):
     async def submit(self, flow: Plan) -> FlowHandle:
         """Submit a flow: all of it, or nothing."""
         return FlowHandle(await asyncio.to_thread(lambda: self.sync.submit(flow)))
+
+    async def compare(
+        self, tasks: Iterable[str | TaskHandle[Value]], *, all: bool = False
+    ) -> Comparison:
+        """Compare tasks: parameters, metrics, steps, durations and results side by side."""
+        ids = [task if isinstance(task, str) else task.id for task in tasks]
+        return await asyncio.to_thread(lambda: self.sync.compare(ids, all=all))
 
     async def sweep(
         self,

@@ -285,6 +285,7 @@ export interface Sweep {
   counts: { waiting: number; scheduled: number; pending: number; reserved: number; started: number; complete: number; failed: number; cancelled: number; };
   parameters: string[];
   figures: string[];
+  metrics: string[];
   runs: Run[];
 }
 
@@ -384,6 +385,7 @@ export interface Run {
   started_at: string | null;
   finished_at: string | null;
   duration: number | null;
+  metrics: { [key: string]: number | null };
 }
 
 export interface SentFile {

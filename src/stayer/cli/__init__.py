@@ -30,6 +30,7 @@ VERBS = {
     "ls": Verb(TASKS, "List tasks: what runs first, then the newest."),
     "top": Verb(TASKS, "Watch what runs, and the queues and workers."),
     "show": Verb(TASKS, "Show all there is to know about a task."),
+    "compare": Verb(TASKS, "Compare tasks: parameters, metrics, steps, durations, results."),
     "explain": Verb(
         TASKS,
         "Say why a task is not running, or what it does, and when it will start and end.",

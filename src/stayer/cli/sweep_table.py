@@ -13,7 +13,7 @@ from stayer.cli.tables import STYLES, cell, console
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.flows.model import FlowInfo, part_of
-from stayer.core.flows.sweep import Run, figures, varying
+from stayer.core.flows.sweep import Run, figures, metrics, varying
 from stayer.core.model import JSON, Value
 from stayer.core.units import format_duration
 
@@ -25,7 +25,7 @@ def sort_runs(runs: Sequence[Run], by: str | None) -> list[Run]:
     if by is None:
         return list(runs)
     name, largest_first = by.removeprefix("-"), by.startswith("-")
-    known = (*varying(runs), *figures(runs), "result", RAN)
+    known = (*varying(runs), *figures(runs), *metrics(runs), "result", RAN)
     if name not in known:
         raise BadInput(f"--sort {name}: there is no such column: take one of {', '.join(known)}")
     having = [run for run in runs if _value(run, name) is not None]
@@ -38,9 +38,11 @@ def _value(run: Run, name: str) -> Value:
         return run.duration
     if name in run.parameters:
         return run.parameters[name]
-    if isinstance(run.result, dict):
-        return run.result.get(name)
-    return run.result if name == "result" else None
+    if isinstance(run.result, dict) and name in run.result:
+        return run.result[name]
+    if name in run.metrics:
+        return run.metrics[name]
+    return run.result if name == "result" and not isinstance(run.result, dict) else None
 
 
 def _key(run: Run, name: str) -> tuple[int, float, str]:
@@ -55,14 +57,14 @@ def picture(
     flow: FlowInfo, runs: Sequence[Run], sort: str | None, now: float, height: int | None
 ) -> RenderableType:
     """Draw what the sweep is and how far, then a line for each run."""
-    parameters, found = varying(runs), figures(runs)
+    parameters, found, own = varying(runs), figures(runs), metrics(runs)
     others = any(run.result is not None and not isinstance(run.result, dict) for run in runs)
     has_error = any(run.error for run in runs)
     columns = [
         Column("#", right=True),
         *(Column(name, least=8, rank=1) for name in parameters),
         Column("STATE"),
-        *(Column(name, least=8, rank=2) for name in found),
+        *(Column(name, least=8, rank=2) for name in (*found, *own)),
         *([Column("RESULT", least=12, rank=3)] if others else []),
         Column("RAN", right=True),
         *([Column("ERROR", least=20, rank=4)] if has_error else []),
@@ -73,6 +75,7 @@ def picture(
             *(cell(_shown(run.parameters.get(name))) for name in parameters),
             cell(run.state, STYLES.get(run.state, "")),
             *(cell(_shown(_figure(run, name))) for name in found),
+            *(cell(_shown(run.metrics.get(name))) for name in own),
             *(
                 [cell(None if isinstance(run.result, dict) else _text(run.result))]
                 if others

@@ -22,6 +22,7 @@ from stayer.client.values import Duration, Moment, Storable, epoch, seconds
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.flows.sweep import plan_sweep
+from stayer.core.insight.comparison import Comparison
 from stayer.core.insight.failures import LIMIT as FAULTS
 from stayer.core.insight.failures import Failures
 from stayer.core.limits import check_filter
@@ -45,6 +46,7 @@ from stayer.core.schedules import parse
 from stayer.core.schedules.model import CatchUp, Overlap, Schedule
 from stayer.core.submit.names import check_word
 from stayer.service import sent_files
+from stayer.service.control import compare as compare_control
 from stayer.service.control import flows as flow_control
 from stayer.service.control import notices as notice_control
 from stayer.service.control import schedules
@@ -108,6 +110,14 @@ class Client:
     def get_task(self, id: str) -> TaskHandle[Value]:
         """Get the task with this id; UnknownTask if there is none."""
         return TaskHandle(self.store, control.get(self.store, id), as_stored)
+
+    def compare(self, tasks: Iterable[str | TaskHandle[Value]], *, all: bool = False) -> Comparison:
+        """Compare tasks: parameters, metrics, steps, durations and results side by side, only rows
+        in which they differ unless you want `all`. An id may be that of a flow or sweep.
+        """
+        ids = [task if isinstance(task, str) else task.id for task in tasks]
+        found = compare_control.tasks_meant(self.store, ids)
+        return compare_control.compare(self.store, found, all=all)
 
     def submit(self, flow: Plan) -> FlowHandle:
         """Submit a flow (see `stayer.client.flow_builder.Flow`): all of it, or nothing. One with an

@@ -336,7 +336,7 @@ def _flow_schemas(counts: Schema) -> Schema:
         "Run": _record(Run, parameters={"type": "object"}, result={}),
         "Sweep": _object(
             id=_STRING, name=_STRING, state={"enum": list(STATES)}, counts=counts,
-            parameters=names, figures=names, runs=_array("Run"),
+            parameters=names, figures=names, metrics=names, runs=_array("Run"),
         ),
         "FlowTold": _object(id=_STRING, tasks=_INTEGER),
         "Upstreams": _object(after=names, behind=names, waits=names, waiting_for=_INTEGER),
@@ -430,6 +430,15 @@ def _schemas() -> Schema:
         "Metric": _record(Metric, last=_optional(_NUMBER)),
         "Series": _record(Series, last=_optional(_NUMBER), points=_POINTS),
         "Step": _record(Step),
+        "Comparison": _object(
+            ids={"type": "array", "items": _STRING},
+            rows={
+                "type": "array",
+                "items": _object(
+                    name=_STRING, values={"type": "array"}, differs={"type": "boolean"}
+                ),
+            },
+        ),
         "Statistics": _object(
             attempt=_INTEGER, metrics=_by_name("Series"), steps=_array("Step"), left_out=_INTEGER,
             at=_optional(_TIME),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stayer.http import (
+    compare,
     failures,
     files,
     flows,
@@ -73,6 +74,11 @@ _LOOKING = (
     Route(
         method="GET", path=_TASK, role="read", run=tasks.show,
         summary="A task with its attempts and events.", answer="TaskWithHistory", problems=(404,),
+    ),
+    Route(
+        method="GET", path="/v1/compare", role="read", run=compare.compare,
+        summary="Tasks side by side: parameters, metrics, steps, durations, results.",
+        query=compare.CompareTasks, answer="Comparison", problems=(404,),
     ),
     Route(
         method="GET", path=f"{_TASK}/attempts", role="read", run=tasks.attempts,

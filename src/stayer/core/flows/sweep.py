@@ -150,6 +150,8 @@ class Run(Struct, frozen=True, kw_only=True):
     finished_at: float | None = None
     duration: float | None = None
     """Of the last attempt, in seconds; None until it has ended."""
+    metrics: dict[str, float | None] = {}
+    """The last value of each."""
 
 
 def compare(tasks: Iterable[Task]) -> list[Run]:
@@ -170,6 +172,7 @@ def _run(task: Task) -> Run:
         started_at=task.started_at,
         finished_at=task.finished_at,
         duration=(task.finished_at or 0.0) - (task.started_at or 0.0) if ended else None,
+        metrics={name: metric.last for name, metric in (task.metrics or {}).items()},
     )
 
 
@@ -193,6 +196,13 @@ def figures(runs: Sequence[Run]) -> list[str]:
     ]
 
 
+def metrics(runs: Sequence[Run]) -> list[str]:
+    """List the metrics that the table has columns for: those that no result has a figure of."""
+    names = dict.fromkeys(name for run in runs for name in run.metrics)
+    known = {*varying(runs), *figures(runs)}
+    return [name for name in names if name not in known]
+
+
 def is_sweep(flow: FlowInfo) -> bool:
     """Tell whether this flow was submitted as a sweep."""
     return len(flow.parts) == 1 and flow.parts[0].name == PART and flow.parts[0].is_map
@@ -211,4 +221,5 @@ def run_record(run: Run) -> dict[str, JSON]:
         "started_at": None if run.started_at is None else rfc3339(run.started_at),
         "finished_at": None if run.finished_at is None else rfc3339(run.finished_at),
         "duration": run.duration,
+        "metrics": dict[str, JSON](run.metrics),
     }

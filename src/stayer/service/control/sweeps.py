@@ -34,5 +34,6 @@ def record(flow: FlowInfo, runs: list[Run]) -> dict[str, JSON]:
         "counts": dict[str, JSON](flow.totals.items()),
         "parameters": list[JSON](sweep.varying(runs)),
         "figures": list[JSON](sweep.figures(runs)),
+        "metrics": list[JSON](sweep.metrics(runs)),
         "runs": [sweep.run_record(run) for run in runs],
     }

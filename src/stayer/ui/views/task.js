@@ -13,6 +13,7 @@ import { noticesCard } from "../notices.js";
 import { badge, card, copy, copyable, empty, progressBar, queueLink, say, setBadge, setTime, standing, toast, when } from "../widgets.js";
 import { elapsed, remaining, silence, unsaved } from "../risk.js";
 import { go, href } from "../router.js";
+import { statisticsCards } from "../statistics.js";
 import { usageCharts } from "../usage.js";
 import { learn, typicalRun } from "../typical.js";
 import { value } from "../value.js";
@@ -60,6 +61,7 @@ export function open(main, place, signal) {
       view.log.update(task.attempts.map((/** @type {any} */ each) => each.attempt)),
       learn([task], stop).catch(() => {}),
       view.notices.update(task),
+      view.statistics.update(task, stop),
     ]);
     view.usage.update(series.usage, task);
     draw();
@@ -89,6 +91,7 @@ function frame(id, signal) {
   const error = h("section.card.error-card", { "aria-label": "Error", hidden: true });
   const lanes = lanesChart();
   const usage = usageCharts();
+  const statistics = statisticsCards(id);
   const log = logView(id, signal);
   const details = h("dl.facts");
   const values = h("div.column");
@@ -100,8 +103,8 @@ function frame(id, signal) {
     error,
     h("div.task-split", null,
       h("div.column", null, card("Attempts", lanes.node), card("Log", log.node)),
-      h("div.column", null, usage.node, values, card("About it", details), notices.node, card("Events", events))));
-  return { node, name, state, line, verbs, bar, figure, message, figures, why, error, lanes, usage, log, details, values, notices, events };
+      h("div.column", null, statistics.node, usage.node, values, card("About it", details), notices.node, card("Events", events))));
+  return { node, name, state, line, verbs, bar, figure, message, figures, why, error, lanes, usage, statistics, log, details, values, notices, events };
 }
 
 /** @param {ReturnType<typeof frame>} view @param {any} task */

@@ -1,0 +1,27 @@
+"""Comparing tasks over HTTP, and by the client of a server."""
+
+from __future__ import annotations
+
+from stayer.client import Client
+from stayer.store import Store
+from tests.contract.builders import new, submit
+from tests.http.serving import Site
+
+
+def test_tasks_are_compared(site: Site, store: Store) -> None:
+    submit(store, *(new(f"t{n}", parameters={"lr": n, "seed": 1}, tags=("x",)) for n in range(2)))
+    shown = site("GET", "/v1/compare?id=t0&id=t1", role="read").json
+    assert shown["ids"] == ["t0", "t1"]
+    assert shown["rows"] == [{"name": "parameters.lr", "values": [0, 1], "differs": True}]
+    more = site("GET", "/v1/compare?tag=x&all=true").json
+    assert {row["name"] for row in more["rows"]} >= {"parameters.seed", "state"}
+    assert site("GET", "/v1/compare").status == 400
+    assert site("GET", "/v1/compare?all=true").status == 400
+    assert site("GET", "/v1/compare?id=nobody").status == 404
+
+
+def test_python_compares_in_any_store(store: Store) -> None:
+    submit(store, *(new(f"t{n}", parameters={"lr": n}) for n in range(2)))
+    client = Client(store.url)
+    [row] = client.compare(["t0", client.get_task("t1")]).rows
+    assert (row.name, row.values) == ("parameters.lr", (0, 1))
