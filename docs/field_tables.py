@@ -1,4 +1,4 @@
-"""Writes the tables of a task's fields into the reference (JSON, SQL tables, Python), from
+"""Writes the tables of a task's fields into the reference (JSON, SQL tables, Python, Redis), from
 `core/fields.py`.
 
 `python docs/field_tables.py` writes them, `--check` only says whether they are up to date.
@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import get_args
@@ -14,6 +15,7 @@ from typing import get_args
 from stayer.client.submit import OPTIONS
 from stayer.core.fields import FIELDS, POLICY, STORED, SUBMISSION, Field, Kind
 from stayer.core.model import Policy
+from stayer.stores.redis.record import FIELDS as PACKED
 from stayer.stores.sql.rows import cell_kind
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -75,10 +77,52 @@ def options() -> Iterator[str]:
             yield f"| `{name}` | {kind} | {field.row.about} |"
 
 
+_REDIS: dict[Kind, str] = {
+    "text": "text", "choice": "text", "whole": "number", "number": "number", "flag": "true",
+    "moment": "number, epoch seconds", "seconds": "number, seconds", "bytes": "number, bytes",
+    "words": "array of texts", "variables": "text, JSON", "object": "text, JSON",
+    "struct": "text, JSON", "value": "text, JSON; if it is kept apart, false",
+    "structs": "array",
+}  # fmt: skip
+_REDIS_OWN = {
+    "progress": "text: `at` and JSON",
+    "usage": "text: `at` and JSON",
+    "orders": "array of arrays: number, whether it is a cancel, whether it was acknowledged, JSON",
+}
+_READ_TASK = """```lua title="task.lua"
+local value = redis.call('GET', KEYS[1])
+if not value then return 'there is no such task' end
+local fields = cmsgpack.unpack(string.sub(value, 9, 8 + struct.unpack('>I4', value, 2)))
+local task, number = {}, 0
+for name in string.gmatch([[
+%s
+]], '%%S+') do
+  number = number + 1
+  if fields[number] then task[name] = fields[number] end
+end
+return cjson.encode(task)
+```"""
+
+
+def packed() -> Iterator[str]:
+    """A script that reads a record of Redis, and what it reads by number."""
+    yield _READ_TASK % textwrap.fill(" ".join(PACKED), 100)
+    yield from ("", "| number | field | form | what |", "|---|---|---|---|")
+    named = {field.row.number: field for field in STORED}
+    for number, name in enumerate(PACKED, start=1):
+        field = named.get(number)
+        if field is None:
+            yield f"| {number} | `{name}` | number | that of the event that brought the task |"
+            continue
+        form = _REDIS_OWN.get(field.name) or _REDIS[field.kind]
+        yield f"| {number} | `{name}` | {form} | {field.row.about} |"
+
+
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "json.md": record,
     "tables.md": columns,
     "python.md": options,
+    "redis-keys.md": packed,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -93,3 +94,28 @@ def test_a_user_who_may_push_may_do_nothing_else(
         with pytest.raises(redis.exceptions.NoPermissionError):
             pusher.execute_command(*command.split())
     store.close()
+
+
+def test_a_task_can_be_read_with_redis_cli_alone(
+    shared_server: RedisServer, store: RedisStore
+) -> None:
+    submit(
+        store,
+        new("read me", parameters={"n": 1}, priority=7, tags=("a", "b"), owner="ann", delay=60.0),
+    )
+    [script] = [
+        block.code for block in blocks("reference/redis-keys.md") if block.language == "lua"
+    ]
+    task = get(store, "read me")
+    place = keys.key("task", store._server.address.prefix, id="read me")
+    found = json.loads(store._server.ask("EVAL", script, 1, place))
+    names = ("id", "queue", "state", "priority", "tags", "owner")
+    assert {name: found[name] for name in names} == {
+        "id": "read me", "queue": task.queue, "state": "scheduled", "priority": 7,
+        "tags": ["a", "b"], "owner": "ann",
+    }  # fmt: skip
+    assert json.loads(found["parameters"]) == {"n": 1}
+    assert found["created"] == pytest.approx(task.created, abs=0.01)
+    assert found["eta"] == pytest.approx(task.eta, abs=0.01)
+    gone = keys.key("task", store._server.address.prefix, id="nobody")
+    assert store._server.ask("EVAL", script, 1, gone) == b"there is no such task"
