@@ -51,7 +51,8 @@ VERBS = {
     "delete": Verb(TASKS, "Forget finished tasks."),
     "purge": Verb(TASKS, "Forget the finished tasks that ended long ago."),
     "report": Verb(
-        TASKS, "Say from within a task how far it is, save its state, set its result or meta."
+        TASKS,
+        "Say from within a task how far it is, set metrics, result or meta, save its state.",
     ),
     "pause": Verb(
         RUNNING,

@@ -22,10 +22,10 @@ from stayer.service.control import tasks as control
 @click.option("-a", "--all", "show_all", is_flag=True, help="Show what is the same, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print ids and rows, as JSON.")
 def compare(given: Given, selection: Selection, show_all: bool, as_json: bool) -> None:
-    """Compare tasks: parameters, metrics, steps, durations, results side by side.
+    """Compare tasks: parameters, metrics, steps, durations, results.
 
-    Name tasks, flows or sweeps, or give a filter. Only what differs is shown, unless you say --all.
-    Metrics are shown with their last, least and greatest value.
+    They are shown side by side. Name tasks, flows or sweeps, or give a filter. Only what differs is
+    shown, unless you say --all. Metrics have their last, least and greatest value.
     """
     store = given.store()
     if selection.ids and selection.has_filter:

@@ -63,8 +63,7 @@ def report(
     x: float | None,
     step: str | None,
 ) -> None:
-    """Say from within a task how far it is, what it measures, save its state, set its result or
-    meta.
+    """Say from within a task how far it is, set metrics, result or meta, save its state.
 
     For scripts: `stayer report 40/100 --message encoding`. A worker sets the variables that lead to
     the task; elsewhere there is nothing to report to.
