@@ -14,6 +14,7 @@ from stayer.core.schedules.model import Schedule
 from stayer.core.submit.checks import new_task
 from stayer.service import sent_files
 from stayer.service.control import tasks as control
+from stayer.service.upkeep.due_work import Forgetting
 from stayer.store import Store
 from tests.contract.builders import Clock, new, submit
 
@@ -76,7 +77,10 @@ def test_what_no_task_and_no_schedule_names_is_forgotten_after_a_day(
     assert store.drop_queue("q", 10) == 0
     store.drop_schedule("s")
     clock.advance(A_DAY)
-    assert set(sent_files.forget_unused(store)) == {files["task"], files["tick"]}
+    upkeep = Forgetting({})
+    while upkeep.step(store):
+        pass
+    assert [store.get_file(sha) for sha in files.values()] == [None, None, None]
 
 
 def test_a_file_that_is_sent_again_while_it_is_looked_for_stays(store: Store, clock: Clock) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from stayer.core.model import Kept
 from stayer.service.lease.heartbeat import moment
-from stayer.service.sent_files import forget_unused
 from stayer.service.upkeep.due_work import Forgetting
 from stayer.store import Store
 
@@ -34,5 +33,3 @@ class Purger:
         self.has_more = False  # should it fail, the next look is later
         self._next = moment() + _PURGE_INTERVAL_S * random.uniform(0.5, 1.5)
         self.has_more = self._forgetting.step(self._store)
-        if not self.has_more:
-            forget_unused(self._store)

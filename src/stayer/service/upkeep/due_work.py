@@ -16,8 +16,9 @@ from stayer.core.errors import BadInput, Refused, StoreUnreachable, UnknownTask
 from stayer.core.model import FINISHED, Kept, Task
 from stayer.core.schedules import cron
 from stayer.core.schedules.model import Firing, Schedule
+from stayer.service import sent_files
 from stayer.service.control import tasks as control
-from stayer.store import Store, UpkeepStore
+from stayer.store import Store
 
 logger = logging.getLogger("stayer.service.upkeep.due_work")
 
@@ -113,7 +114,7 @@ class Forgetting:
         self._retention = retention
         self._batch = _FIRST_BATCH
 
-    def step(self, store: UpkeepStore) -> bool:
+    def step(self, store: Store) -> bool:
         """Forget some of it; whether there may be more."""
         began_at = time.monotonic()
         seen = store.forget(self._retention, self._batch)
@@ -122,4 +123,6 @@ class Forgetting:
             self._batch = max(_FIRST_BATCH // 2, self._batch // 2)
         elif took < _QUICK_S:
             self._batch = min(_LARGEST_BATCH, self._batch * 2)
+        if seen == 0:
+            sent_files.forget_unused(store)
         return seen > 0
