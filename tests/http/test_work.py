@@ -8,8 +8,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from stayer.core.insight.statistics import Recorder
 from stayer.core.lifecycle import Done
 from stayer.core.model import EVERYTHING, NewTask
 from stayer.service.control import tasks as control
@@ -389,3 +391,18 @@ def test_a_worker_gets_the_files_that_its_tasks_name(store: Store, node: Node) -
 
     assert node.site("GET", f"/v1/files/{sha256}", role=None, **said).body == b"code"
     assert node.site("PUT", f"/v1/files/{sha256}", b"code", role=None, **said).status == 403
+
+
+def test_a_beat_brings_metrics_but_not_too_many(store: Store, node: Node) -> None:
+    put(store, "a")
+    node.take()
+    node.tell("a", "start", {"pid": 12})
+    recorder = Recorder()
+    recorder.add("loss", 0.5, 1.0)
+    own = msgspec.to_builtins(recorder.result())
+    assert node.beat(running=[{"id": "a", "attempt": 1, "statistics": own}]).status == 200
+    found = store.statistics("a", 1)
+    assert found is not None
+    assert found.metrics == recorder.result().metrics
+    own["metrics"]["loss"]["points"] *= 100_000
+    node.beat(running=[{"id": "a", "attempt": 1, "statistics": own}]).is_problem(400, "bad-input")

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from stayer.core import codec
 from stayer.core.errors import BadInput, NotHeld, TooLarge, UnknownTask, UnknownWorker
 from stayer.core.happening_json import read_happening, read_value
+from stayer.core.insight.statistics import MOST_BYTES, weight
 from stayer.core.lifecycle import Done, Fail, FaultyEnding, Happening, Interrupt, Snooze, Stop
 from stayer.core.model import (
     JSON,
@@ -26,6 +27,7 @@ from stayer.core.model import (
     LogPiece,
     Progress,
     Report,
+    Statistics,
     Task,
     Usage,
     Worker,
@@ -64,6 +66,7 @@ class Running(Struct, frozen=True, kw_only=True):
     paused: bool | None = None
     progress: Progress | None = None
     usage: Usage | None = None
+    statistics: Statistics | None = None
 
 
 class BeatBody(Struct, frozen=True, kw_only=True):
@@ -231,11 +234,14 @@ def beat(call: Call) -> Answer:
 
 
 def _report(each: Running) -> Report | None:
-    if not each.acknowledged and (each.paused, each.progress, each.usage) == (None, None, None):
+    news = (each.paused, each.progress, each.usage, each.statistics)
+    if not each.acknowledged and all(new is None for new in news):
         return None
+    if each.statistics is not None and weight(each.statistics) > MOST_BYTES:
+        raise BadInput(f"task {each.id}: its statistics are too large, at most {MOST_BYTES:,} fit")
     return Report(
         id=each.id, attempt=each.attempt, acknowledged=each.acknowledged, paused=each.paused,
-        progress=each.progress, usage=each.usage,
+        progress=each.progress, usage=each.usage, statistics=each.statistics,
     )  # fmt: skip
 
 

@@ -29,6 +29,9 @@ NAME_LENGTH = 100
 POINT_BYTES = 30
 """About how much a point takes as JSON: 150 kB for all of them."""
 
+MOST_BYTES = POINT_BYTES * ALL_POINTS + 200 * (METRICS + STEPS)
+"""What `weight` says of the largest."""
+
 
 class _Curve(Struct):
     """A metric, as it is collected."""

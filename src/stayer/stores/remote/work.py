@@ -196,6 +196,8 @@ def _beat_json(worker: Worker, number: int, nonce: str, reports: Sequence[Report
             told["progress"] = msgspec.to_builtins(report.progress)
         if report.usage is not None:
             told["usage"] = msgspec.to_builtins(report.usage)
+        if report.statistics is not None:
+            told["statistics"] = msgspec.to_builtins(report.statistics)
         if len(told) > 2:
             news.append(told)
     return {
