@@ -150,7 +150,8 @@ def test_over_http_sums_workers_and_failures_are_those_of_the_others(
 def test_sums_are_told_though_the_events_are_away(
     store: ClusterStore, url: str, away: Away, tmp_path: Path
 ) -> None:
-    with served_here(tmp_path, url) as site, away("news"):
+    # Before the server begins: it counts events, and keys that are there are answered for.
+    with away("news"), served_here(tmp_path, url) as site:
         site("GET", "/v1/stats").is_problem(503, "store-unreachable")
         stats = site("GET", "/v1/stats?partial=true").json
     assert (stats["last_event"], stats["rates"], stats["away"]) == (None, None, {})

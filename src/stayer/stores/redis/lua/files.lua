@@ -16,6 +16,7 @@ return 1
 -- script: drop_files
 -- Store.drop_files.
 -- ARGV   3 the moment since when nobody has put them, the rest: their sha256
+-- returns nothing
 -- include: base, events
 
 last_number()

@@ -44,7 +44,7 @@ return there
 
 local here = @rights()
 local TRIALS = {
-  {'SET', here, 1}, {'GET', here}, {'STRLEN', here}, {'EXISTS', here}, {'EXPIRE', here, 60}, {'PEXPIRE', here, 60000},
+  {'SET', here, 1}, {'GET', here}, {'STRLEN', here}, {'GETRANGE', here, 0, 0}, {'EXISTS', here}, {'EXPIRE', here, 60}, {'PEXPIRE', here, 60000},
   {'PTTL', here}, {'TYPE', here}, {'RENAME', here, here}, {'PERSIST', here}, {'INCR', here}, {'DEL', here}, {'MSETNX', here, 1}, {'MSET', here, 1}, {'MGET', here},
   {'UNLINK', here},
   {'HSET', here, 'a', 1}, {'HINCRBY', here, 'a', 1}, {'HGET', here, 'a'}, {'HMGET', here, 'a'}, {'HGETALL', here},
