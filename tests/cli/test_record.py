@@ -20,7 +20,7 @@ RECORD = [
     "paused", "usage", "checkpoint_at",
     "orders", "start_before", "flow", "part", "upstreams", "key", "unique",
     "unique_while", "unique_for", "notify", "fingerprint", "cloned_from", "code", "pinned",
-    "meta", "submitted_by", "source_commit",
+    "meta", "submitted_by", "source_commit", "metrics",
     "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on",
     "give_up_on", "time_limit", "silence_limit", "memory_limit", "grace", "fence", "when_failed",
     "time_growth", "time_most", "memory_growth", "memory_most", "near", "near_wait",
@@ -46,7 +46,7 @@ def record(stayer: Here, store: Store, worker: str) -> dict[str, Any]:
 
 
 def test_the_names_and_their_order_are_fixed(stayer: Here, record: dict[str, Any]) -> None:
-    assert list(record) == [*RECORD, "attempts", "events"]
+    assert list(record) == [*RECORD, "statistics", "attempts", "events"]
     assert list(stayer("ls", "--json").json[0]) == RECORD
     assert list(stayer("add", "--json").json) == [*RECORD, "fresh"]
     assert list(stayer("cancel", "t", "--json").json[0]) == RECORD
@@ -56,6 +56,7 @@ def test_the_values_are_of_fixed_kinds(record: dict[str, Any]) -> None:
     assert TIME.fullmatch(record.pop("created"))
     assert TIME.fullmatch(record.pop("updated"))
     attempts, events = record.pop("attempts"), record.pop("events")
+    statistics = record.pop("statistics")
 
     progress = record["progress"]
     assert TIME.fullmatch(progress.pop("at"))
@@ -75,6 +76,7 @@ def test_the_values_are_of_fixed_kinds(record: dict[str, Any]) -> None:
         "unique": None, "unique_while": "alive", "unique_for": 0.0, "notify": [],
         "fingerprint": None, "cloned_from": None, "code": None, "pinned": None, "retries": 2,
         "meta": None, "submitted_by": None, "source_commit": None,
+        "metrics": None,
         "start_before": None, "flow": None, "part": None, "upstreams": 0, "when_failed": "cancel",
         "retry_wait": 0.0, "retry_backoff": 2.0, "retry_cap": 3600.0, "retry_on": [],
         "give_up_on": [],
@@ -92,3 +94,4 @@ def test_the_values_are_of_fixed_kinds(record: dict[str, Any]) -> None:
     assert {tuple(event) for event in events} == {
         ("number", "at", "id", "queue", "event", "attempt", "worker", "note")
     }
+    assert statistics["attempt"] == 1

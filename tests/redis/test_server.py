@@ -91,7 +91,8 @@ def test_it_is_known_of_every_command_whether_it_changes_something() -> None:
         for word in re.findall(r"\b(?:call|in_parts)\('(\w+)'", script(name).text)
     }
     assert called - CHANGES == {
-        "EXISTS", "GET", "GETRANGE", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HRANDFIELD",
+        "EXISTS", "GET", "GETRANGE", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET",
+            "HRANDFIELD",
         "HVALS", "LINDEX", "LLEN", "LRANGE", "MGET", "PTTL", "PUBSUB", "SCARD", "SISMEMBER",
         "SMEMBERS", "SRANDMEMBER", "STRLEN", "TIME", "TYPE", "XRANGE", "XREVRANGE", "ZCARD",
         "ZCOUNT",
