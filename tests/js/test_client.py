@@ -36,13 +36,18 @@ def run_node(*arguments: str, system: System, **variables: str) -> str:
     return done.stdout
 
 
-def test_the_client_does_what_it_says(system: System) -> None:
+def test_client_and_worker_do_what_they_say(system: System) -> None:
+    tests = [str(file) for file in sorted(PACKAGE.glob("test/*.test.js"))]
     films = system.site.access.add("films", "submit", queues=("films",))
-    printed = run_node("--test", "test/", system=system, STAYER_QUEUE_TOKEN=films)
+    work = system.site.access.add("js", "work", queues=("js",))
+    tokens = {"STAYER_QUEUE_TOKEN": films, "STAYER_WORK_TOKEN": work}
+    printed = run_node("--test", *tests, system=system, **tokens)
     assert "# fail 0" in printed
     assert "# skipped 0" in printed
-    written = [re.findall(r"^test\(", file.read_text(), re.M) for file in PACKAGE.glob("test/*.js")]
-    assert f"# pass {sum(map(len, written))}" in printed
+    written = sum(
+        len(re.findall(r"^test\(", Path(file).read_text(), re.MULTILINE)) for file in tests
+    )
+    assert f"# pass {written}" in printed
 
 
 def test_the_records_are_up_to_date() -> None:

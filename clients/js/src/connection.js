@@ -75,7 +75,7 @@ export class Connection {
   }
 
   /**
-   * Ask, and return the answer as "json", as "text" or as "nothing". A request that is `repeatable`
+   * Ask, and return the answer as "json", "text", "bytes" or "nothing". A request that is `repeatable`
    * is tried again while the server is away, as long as `retryFor` says.
    */
   async ask(method, where, { repeatable = method === "GET", as = "json", ...request } = {}) {
@@ -84,6 +84,7 @@ export class Connection {
     for (;;) {
       try {
         const response = await this.#once(method, where, request);
+        if (as === "bytes") return new Uint8Array(await response.arrayBuffer());
         const text = await response.text();
         if (as === "text") return text;
         return as === "nothing" || text === "" ? null : JSON.parse(text);

@@ -80,7 +80,7 @@ export interface Request extends Abortable {
   /** Whether it may be sent again after a lost answer. GET is. */
   repeatable?: boolean;
   timeout?: number;
-  as?: "json" | "text" | "nothing";
+  as?: "json" | "text" | "bytes" | "nothing";
 }
 
 /** A server of Stayer's. */
@@ -174,4 +174,61 @@ export class TaskCancelled extends StayerError {
 /** The task has not ended in the time given. It goes on. */
 export class WaitTimeout extends StayerError {
   readonly id: string;
+}
+
+export interface WorkerOptions extends ClientOptions {
+  /** Functions by the names of the tasks that they run; "" is for tasks with neither name nor command. */
+  handlers?: Record<string, Handler>;
+  /** Programs that tasks may run, by the first word of their command; "*" allows any. */
+  commands?: string[];
+  /** Where to take tasks from: of those that the token is for. All of them by default. */
+  queues?: string[];
+  /** How many tasks run at once (1). */
+  slots?: number;
+  /** How long the worker may be silent before its tasks go to others (2m). */
+  lease?: Duration;
+  /** How long a task may take to stop (10s), if who cancels it does not say. */
+  grace?: Duration;
+  /** Another name for this machine. */
+  node?: string;
+  /** What the server shows as its version. */
+  version?: string;
+  /** A client to use, in place of `url` and `token`. */
+  client?: Client;
+}
+
+/** What it returns is the task's result; what it throws is its error. */
+export type Handler = (parameters: any, task: TaskContext) => unknown;
+
+/** A task while it runs. */
+export interface TaskContext {
+  readonly task: Task;
+  /** Aborted when the task has to stop: it was cancelled or lost, or the worker shuts down. */
+  readonly signal: AbortSignal;
+  progress(done: number, total?: number, message?: string): Promise<void>;
+  /** Add to its log. Sent in pieces, in the background. */
+  log(text: string | Uint8Array): void;
+  /** Save what the next attempt should go on from: any JSON value, or bytes. */
+  checkpoint(value: Json | Uint8Array): Promise<void>;
+  /** What the last attempt saved; null if nothing. */
+  restore<Value = Json>(options?: { as?: "json" | "bytes" }): Promise<Value | null>;
+  /** The results of the tasks that it runs after, by the names of the parts of its flow. */
+  inputs(): Promise<{ [name: string]: Json }>;
+  /** Run a program; its output goes to the log. It is stopped with the task. Node.js only. */
+  spawn(command: string[], options?: { cwd?: string; env?: Record<string, string> }): Promise<void>;
+}
+
+/**
+ * Takes tasks over HTTP and runs them. The token needs the role `work`.
+ *
+ * It promises at-least-once with fenced writes: it stops what it runs before its lease ends, as long
+ * as it can itself run. `stayer worker` promises more.
+ */
+export class Worker {
+  constructor(options: WorkerOptions);
+  /**
+   * Work until the signal says stop: then running tasks are stopped and go back to the queue. Also
+   * ends when an operator drains the worker, after its last task.
+   */
+  run(options?: Abortable): Promise<void>;
 }

@@ -2,3 +2,4 @@
 
 export { Client } from "./client.js";
 export { StayerError, TaskCancelled, TaskFailed, Unreachable, WaitTimeout } from "./errors.js";
+export { Worker } from "./worker.js";
