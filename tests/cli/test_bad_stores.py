@@ -38,6 +38,7 @@ COMMANDS = {
     "sweep": ["sweep", "ls"],
     "hold": ["hold", "-q", "q", "--yes"],
     "release": ["release", "t"],
+    "compare": ["compare", "t"],
     "complete": ["complete", "t"],
     "fail": ["fail", "t"],
     "delete": ["delete", "t"],

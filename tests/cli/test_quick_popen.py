@@ -42,7 +42,8 @@ def test_it_says_and_does_the_same(
             env={**os.environ, **environment, "STAYER_STORE": "", "TZ": "Asia/Kathmandu"},
         )  # fmt: skip
         out, err = process.communicate(given)
-        words = [each.replace(start.__name__, "X").split() for each in (out, err)]
+        alike = [each.replace(start.__name__, "X") for each in (out, err)]
+        words = [each.replace(f"[{process.pid}]", "[pid]").split() for each in alike]
         said.append((process.returncode, *words))
     assert said[0] == said[1]
 
