@@ -10,8 +10,10 @@ from stayer.core.limits import WORD
 
 def describe_process(user: str) -> str:
     """Describe this process: `ann@desk train.py[4711]`."""
-    program = os.path.basename(sys.argv[0] if sys.argv else "") or "python"
-    if program in ("-c", "__main__.py"):
+    folder, program = os.path.split(sys.argv[0] if sys.argv else "")
+    if program == "__main__.py":  # of `python -m package`
+        program = os.path.basename(folder)
+    if program in ("", "-c"):
         program = "python"
     return _tidy(f"{user}@{os.uname().nodename} {program[:100]}[{os.getpid()}]")
 
