@@ -259,6 +259,18 @@ class TestBeats:
         assert (get(store, "a").state, get(store, "b").state) == ("reserved", "pending")
         node.tell("b", "start").is_problem(409, "not-held")
 
+    def test_leave_alone_what_was_started_while_they_were_made(
+        self, store: Store, node: Node
+    ) -> None:
+        put(store, "a")
+        node.take()
+        node.beat(running=[])
+        node.tell("a", "start")
+        node.beat(running=[])  # made before the answer to the start came
+        assert get(store, "a").state == "started"
+        node.beat(running=[])
+        assert get(store, "a").state == "pending"
+
     def test_that_name_nothing_give_nothing_back(self, store: Store, node: Node) -> None:
         put(store, "a")
         node.take()
@@ -367,6 +379,31 @@ def test_leaving_gives_all_back_and_may_be_said_twice(store: Store, node: Node) 
 
     assert {get(store, id).state for id in ("a", "b")} == {"pending"}
     assert store.workers() == []
+
+
+def test_leaving_late_gives_nothing_back(store: Store, node: Node) -> None:
+    put(store, "a")
+    node.take()
+    node.tell("a", "start")
+    node.beat()
+    assert node("POST", "/leave", {"number": 1}).status == 204
+    assert get(store, "a").state == "started"
+    assert node.beat().status == 200
+
+
+def test_the_id_of_a_dead_worker_opens_no_other_queue(store: Store, site: Site) -> None:
+    for id, was_lost in (("dead", True), ("gone", False)):
+        register(store, id=id, queues=("secret",))
+        put(store, f"t-{id}", queue="secret")
+        [task] = store.reserve(id, ["secret"], 1, EVERYTHING)
+        held = store.drop_worker(id, 1)
+        if was_lost:
+            control.lose(store, held)
+        thief = Node(site, site.access.add(f"thief of {id}", "work", ("q",)), id)
+        thief.beat()
+        answer = thief.tell(task.id, "complete", {"result": 1}, task.attempt)
+        assert answer.status in (403, 404, 409), answer
+        assert get(store, task.id).state != "complete"
 
 
 def test_inputs_of_other_queues_are_for_whoever_holds_what_runs_after_them(

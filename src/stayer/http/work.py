@@ -445,7 +445,8 @@ def changes(call: Call) -> Answer:
     """Take what happened to several attempts; what the worker knows of them must still hold."""
     worker = _own(call)
     told = [_told(each) for each in call.body.changes]
-    answers = call.service.remote_workers.commit(worker, told)
+    assert call.who is not None
+    answers = call.service.remote_workers.commit(worker, told, call.who.queues)
     return Answer({"tasks": [None if task is None else _shown(task) for task in answers]})
 
 
@@ -467,7 +468,8 @@ def _tell(call: Call, **news: Any) -> Response:
 
 
 def _end(call: Call, happening: Happening, known: Sequence[Ending]) -> Answer:
-    return _task_answer(call, "settle", happening, known)
+    assert call.who is not None
+    return _task_answer(call, "settle", happening, known, call.who.queues)
 
 
 def _task_answer(call: Call, verb: str, *arguments: Any) -> Answer:

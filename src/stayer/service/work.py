@@ -18,7 +18,17 @@ from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, NotHeld, UnknownTask, UnknownWorker
 from stayer.core.lifecycle import Done, Happening, Interrupt, Start, decide, with_checkpoint
-from stayer.core.model import RUNNING, Attempt, Beat, Ending, Handles, Report, Task, Worker
+from stayer.core.model import (
+    RUNNING,
+    Attempt,
+    Beat,
+    Ending,
+    Handles,
+    Report,
+    State,
+    Task,
+    Worker,
+)
 from stayer.service.control import tasks as control
 from stayer.store import Store
 
@@ -67,7 +77,7 @@ class RemoteWorkers:
         self._store = store
         self._lock = threading.Lock()
         self._owners: dict[str, str] = {}
-        self._unnamed: dict[str, tuple[int, frozenset[Key]]] = {}
+        self._unnamed: dict[str, tuple[int, frozenset[tuple[str, int, State]]]] = {}
 
     # Whose it is
 
@@ -109,12 +119,17 @@ class RemoteWorkers:
             raise NotYours
         if found is None and number != 1:
             raise LeaseLost(f"worker {worker.id} is not known here: begin with the number 1")
-        if found is None and any(each.id == worker.id for each in self._store.workers()):
-            raise NotYours  # it works at the database itself
+        if found is None and self._is_elsewhere(worker.id):
+            raise NotYours
         if found is None or number % _OWNER_RENEWED == 0:
             kept = max(_OWNER_KEPT_S, _OWNER_KEPT_LEASES * worker.lease)
             if self._store.record_once(_owner_key(worker.id), owner, kept) != owner:
                 raise NotYours
+
+    def _is_elsewhere(self, worker: str) -> bool:
+        """Tell whether a worker of this id is, or was, at the database itself."""
+        there = any(each.id == worker for each in self._store.workers())
+        return there or bool(self._store.holdings(worker))
 
     # The lease
 
@@ -141,7 +156,8 @@ class RemoteWorkers:
     def _give_back_forgotten(
         self, worker: str, number: int, held: dict[Key, Task], running: Collection[Key]
     ) -> None:
-        unnamed = frozenset(held.keys() - set(running))
+        # With its state: one that has just been started was on its way while the beat was made.
+        unnamed = frozenset((*key, held[key].state) for key in held.keys() - set(running))
         with self._lock:
             last, before = self._unnamed.get(worker, (0, frozenset()))
             if number == last:
@@ -150,18 +166,25 @@ class RemoteWorkers:
                 self._unnamed[worker] = number, unnamed
             else:
                 self._unnamed.pop(worker, None)
-        for key in unnamed & before:
+        for id, attempt, _ in unnamed & before:
             with suppress(NotHeld):
-                control.settle(self._store, held[key], Interrupt("its worker does not name it"))
-                logger.warning("task %s was given back: %s does not name it", key[0], worker)
+                forgotten = held[id, attempt]
+                control.settle(self._store, forgotten, Interrupt("its worker does not name it"))
+                logger.warning("task %s was given back: %s does not name it", id, worker)
 
     def leave(self, worker: str, number: int) -> None:
-        """Let a worker go, and give back what it holds; harmless if it has gone."""
-        for task in self._store.holdings(worker):
+        """Let a worker go, and give back what it holds; harmless if it has gone. One that has
+        beaten since stays: this request was on its way for too long.
+        """
+        try:
+            held = self._store.drop_worker(worker, number)
+        except UnknownWorker:
+            held = self._store.holdings(worker)  # what an earlier try did not come to
+        except LeaseLost:
+            return
+        for task in held:
             with suppress(NotHeld):
                 control.settle(self._store, task, Interrupt("its worker left"))
-        with suppress(UnknownWorker, LeaseLost):
-            control.lose(self._store, self._store.drop_worker(worker, number))
         with self._lock:
             self._unnamed.pop(worker, None)
 
@@ -223,12 +246,20 @@ class RemoteWorkers:
         raise _not_held(task, worker, attempt)
 
     def settle(
-        self, worker: str, id: str, attempt: int, happening: Happening, known: Sequence[Ending]
+        self,
+        worker: str,
+        id: str,
+        attempt: int,
+        happening: Happening,
+        known: Sequence[Ending],
+        queues: Collection[str],
     ) -> Task:
-        """Bring the end of an attempt into the store; if it is there already, as one of `known`,
-        that is as good. Raises NotHeld.
+        """Bring the end of an attempt, of one of these queues, into the store; if it is there
+        already, as one of `known`, that is as good. Raises NotHeld.
         """
         task = self._get(id)
+        if task.queue not in queues:
+            raise _not_held(task, worker, attempt)
         if is_held(task, worker, attempt):
             with suppress(NotHeld):
                 return control.settle(self._store, task, happening)
@@ -247,7 +278,9 @@ class RemoteWorkers:
         if not self._store.report(worker, [report])[0]:
             raise _not_held(self._get(report.id), worker, report.attempt)
 
-    def commit(self, worker: str, told: Sequence[Told]) -> list[Task | None]:
+    def commit(
+        self, worker: str, told: Sequence[Told], queues: Collection[str]
+    ) -> list[Task | None]:
         """Decide what follows from what a worker tells, and commit it: the answer is as that of
         `Store.commit`. What the worker names must still hold, so it decides nothing unseen.
         """
@@ -255,7 +288,7 @@ class RemoteWorkers:
         changes, places = [], []
         for place, each in enumerate(told):
             task = tasks.get(each.id)
-            if task is None:
+            if task is None or task.queue not in queues:
                 continue
             seen = replace(
                 task,

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 _FIRST_RETRY_S = 0.2
 """When to beat again after the first failure; it doubles with each."""
+_MOST_DOUBLINGS = 20
+"""Enough for any interval; without end, the number would become too large to be one."""
 _WATCHED_PAUSE_S = 1.0
 """How often to beat while somebody watches what runs here."""
 _FRESH_SHARE = 0.75
@@ -43,6 +45,11 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 def moment() -> float:
     """Read this machine's time since its start, suspension included: no one can set it back."""
     return time.clock_gettime(_CLOCK)
+
+
+def retry_pause(failures: int) -> float:
+    """Return after how many seconds to beat again, after so many failures in a row."""
+    return _FIRST_RETRY_S * 2.0 ** min(failures - 1, _MOST_DOUBLINGS)
 
 
 class Heart:
@@ -210,7 +217,9 @@ class Heart:
                 # Nothing is given up for a store that does not answer, nor for a full disk or a
                 # defect of ours: the lease decides.
                 failures += 1
-                pause = min(self._interval, _FIRST_RETRY_S * 2**failures / 2)
+                pause = min(
+                    self._interval, _FIRST_RETRY_S * 2 ** min(failures - 1, _MOST_DOUBLINGS)
+                )
                 if isinstance(error, StayerError):
                     failed = f"beat of {self._worker.id} failed, trying again"
                     log_once.warn_once(logger, failed, error, even_if_logged=True)
