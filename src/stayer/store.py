@@ -517,11 +517,12 @@ class WorkerStore(ReadStore, Protocol):
         answer says of each whether the worker holds that attempt; if not, it was dropped.
         """
 
-    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+    def bury(self, judge: str | None, silent: dict[str, int]) -> list[Task]:
         """Mark as dead the workers whose last number is still the one given; the answer is every
         task that any dead worker still holds, to be decided as lost. Forgets dead workers that
         hold nothing. Each that was not dead before is an event, `core.insight.totals.WORKER_LOST`,
         of no task and no queue. Raises LeaseLost if the judge itself is not registered or dead.
+        A judge that is no worker is None.
         """
 
     def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:

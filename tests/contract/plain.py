@@ -319,8 +319,9 @@ class Plain:
             and self.now() - lease.beat_at > lease.worker.lease / 4
         )
 
-    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
-        self._alive(judge)
+    def bury(self, judge: str | None, silent: dict[str, int]) -> list[Task]:
+        if judge is not None:
+            self._alive(judge)
         for worker, number in silent.items():
             lease = self.leases.get(worker)
             if lease is not None and lease.number == number:

@@ -138,6 +138,14 @@ class TestBurying:
             store.bury("stranger", {"w": 1})
         assert names(store) == ["judge", "w"]
 
+    def test_may_be_done_by_who_is_no_worker(self, store: Store) -> None:
+        register(store, "w")
+        task = taken(store, "w")
+        assert store.bury(None, {"w": 2}) == []
+        assert store.bury(None, {"w": 1}) == [task]
+        assert names(store) == ["judge"]
+        assert store.bury(None, {}) == [task]
+
     def test_may_not_be_done_by_the_dead(self, store: Store) -> None:
         register(store, "dead")
         register(store, "w")

@@ -234,3 +234,47 @@ def test_one_that_can_not_be_given_up_keeps_no_other_waiting(
     monkeypatch.undo()
     watcher.look()
     assert [each.id for each in fleet.store.workers()] == ["new"]
+
+
+def test_a_burial_that_failed_half_way_is_finished_at_the_next_look(
+    fleet: Fleet, now: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold_a_task(fleet.store)
+    watcher = Watcher(fleet.store)
+    watch(watcher, now, looks=12)
+    somebody_comes(fleet.store)
+
+    def fail(changes: object) -> object:
+        raise StoreUnreachable("away")
+
+    monkeypatch.setattr(fleet.store, "commit", fail)
+    with pytest.raises(StoreUnreachable):
+        watcher.look()
+    assert [each.id for each in fleet.store.workers()] == ["new"], "it is buried"
+    assert state(fleet.store) == "reserved"
+    monkeypatch.undo()
+    watcher.look()
+    assert state(fleet.store) == "pending"
+
+
+def test_a_burial_whose_judge_died_half_way_is_finished_by_any_server(
+    fleet: Fleet, now: list[float]
+) -> None:
+    watcher = Watcher(fleet.store)
+    watch(watcher, now, looks=1)
+    hold_a_task(fleet.store)
+    assert fleet.store.drop_worker("w", 1)
+    watch(watcher, now, looks=1)
+    assert state(fleet.store) == "reserved", "it looks for those now and then"
+    now[0] += 60
+    watch(watcher, now, looks=1)
+    assert state(fleet.store) == "pending"
+
+
+def test_a_server_that_is_started_again_finishes_what_it_had_begun(
+    fleet: Fleet, now: list[float]
+) -> None:
+    hold_a_task(fleet.store)
+    assert fleet.store.drop_worker("w", 1)
+    Watcher(fleet.store).look()
+    assert state(fleet.store) == "pending"

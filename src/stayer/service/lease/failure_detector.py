@@ -6,12 +6,14 @@ it for a worker; that the number still stands when it buries is for the store to
 
 A dead worker's tasks are given back only once another worker is there that could take them. Until
 then giving them back would help nobody, and would cost the work of a worker that comes back: a
-laptop that slept, a machine whose worker is being mended.
+laptop that slept, a machine whose worker is being mended. What is held by one that was given up is
+another matter: it can't come back, so its tasks are given back whoever gave it up.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -28,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 _LOOK_PAUSES_S = (0.2, 5.0)
 """The shortest and the longest time between two looks, in seconds."""
+_SETTLE_PAUSE_S = 60.0
+"""How often to look for burials that were left half done."""
 
 
 class Watcher:
@@ -41,6 +45,7 @@ class Watcher:
         """Until the next look is due: an eighth of the shortest lease."""
         self._judge = Judge(self.pause)
         self._dead: dict[str, int] = {}
+        self._settled_at = -math.inf
         self._stopping = threading.Event()
 
     def start(self) -> None:
@@ -86,6 +91,8 @@ class Watcher:
                     self._give_up(worker.id, self._dead[worker.id])
                 except Exception as error:  # it may be about this one alone: the others don't wait
                     failed = error
+        if failed is not None or at - self._settled_at >= _SETTLE_PAUSE_S:
+            self._settle_half_done(at)
         if failed is not None:
             raise failed
 
@@ -103,7 +110,7 @@ class Watcher:
 
     def _give_up(self, worker: str, number: int) -> None:
         """What fails for want of the store is tried again at the next look; if we die in between,
-        the next worker that beats finishes it.
+        the next server or worker that comes finishes it.
         """
         try:
             returned = control.lose(self._store, self._store.drop_worker(worker, number))
@@ -111,6 +118,16 @@ class Watcher:
         except (LeaseLost, UnknownWorker):
             pass  # it has beaten again, or somebody else was faster
         del self._dead[worker]
+
+    def _settle_half_done(self, at: float) -> None:
+        """Give back what workers hold that were given up before: somebody died in between, or the
+        store failed.
+        """
+        self._settled_at = -math.inf  # until it is done
+        returned = control.lose(self._store, self._store.bury(None, {}))
+        self._settled_at = at
+        if returned:
+            logger.warning("settled %d tasks of workers that were given up before", returned)
 
 
 def _takes_tasks(worker: Worker, now: float) -> bool:

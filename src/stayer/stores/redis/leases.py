@@ -43,11 +43,11 @@ def recorded(server: Server, key: str) -> str | None:
     return None if there is None else there.decode()
 
 
-def bury(server: Server, judge: str, silent: dict[str, int]) -> list[Task]:
+def bury(server: Server, judge: str | None, silent: dict[str, int]) -> list[Task]:
     """Mark silent workers as dead; the answer is what dead ones still hold."""
     wanted = record.pack([part for pair in silent.items() for part in pair])
     try:
-        return _oldest_first(server.run("bury", judge, wanted))
+        return _oldest_first(server.run("bury", "" if judge is None else judge, wanted))
     except ScriptRefusal:
         raise LeaseLost(
             f"worker {judge} is not registered, or was given up as dead: it can't judge"

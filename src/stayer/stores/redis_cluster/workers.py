@@ -187,7 +187,7 @@ class Workers:
 
     # Burying
 
-    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+    def bury(self, judge: str | None, silent: dict[str, int]) -> list[Task]:
         """Return the verdict, and what follows from this one and earlier ones."""
         if silent:
             self._write_down({worker.id for worker in self._registry().workers()} & set(silent))

@@ -530,7 +530,7 @@ class HttpStore(Store):
             return []
         return self._work.drop_worker(worker, number)
 
-    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+    def bury(self, judge: str | None, silent: dict[str, int]) -> list[Task]:
         return []  # who comes from outside judges nobody
 
     # What the server sees to

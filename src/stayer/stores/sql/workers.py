@@ -128,9 +128,9 @@ def _take_log(tx: Transaction, seq: int, report: Report) -> None:
         tx.run("report.log_trim", seq, report.attempt, LOG_HEAD, end[0] - LOG_TAIL)
 
 
-def bury(tx: Transaction, judge: str, silent: dict[str, int]) -> list[Task]:
+def bury(tx: Transaction, judge: str | None, silent: dict[str, int]) -> list[Task]:
     """Only a living judge buries, and only whose number still stands."""
-    if tx.one("reserve.worker", judge) is None:
+    if judge is not None and tx.one("reserve.worker", judge) is None:
         raise LeaseLost(
             f"worker {judge} is not registered, or was given up as dead: it can't judge"
         )

@@ -118,13 +118,15 @@ return {values_of(held)}
 
 -- script: bury
 -- Store.bury: mark silent workers as dead, and show what all the dead still hold.
--- ARGV   3 the judge, 4 the workers with their last numbers (MessagePack: {worker, number, …})
+-- ARGV   3 the judge, or '' if it is no worker, 4 the workers with their last numbers (MessagePack: {worker, number, …})
 -- returns {values, kept apart}, or the error LEASELOST
 -- to be confirmed by replicas: what was taken from the dead must not be theirs again
 
-local judge = call('HMGET', @worker(ARGV[3]), 'number', 'dead')
-if not judge[1] or judge[2] then
-  return redis.error_reply('LEASELOST the judge is not registered, or was buried')
+if ARGV[3] ~= '' then
+  local judge = call('HMGET', @worker(ARGV[3]), 'number', 'dead')
+  if not judge[1] or judge[2] then
+    return redis.error_reply('LEASELOST the judge is not registered, or was buried')
+  end
 end
 local silent = cmsgpack.unpack(ARGV[4])
 for number = 1, #silent, 2 do
