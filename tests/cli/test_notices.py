@@ -11,6 +11,7 @@ from stayer.core.notify.notices import Delivery
 from stayer.store import Store
 from tests.cli.running import Apart, Here
 from tests.contract.builders import apply, get, started
+from tests.notify.mail_server import mail_serving
 from tests.notify.receiver import Receiver, eventually, receiving, status
 
 
@@ -164,3 +165,24 @@ def test_nobody_delivers_who_is_told_not_to(apart: Apart, stayer: Here, folder: 
     finally:
         process.terminate()
         process.communicate(timeout=60)
+
+
+def test_the_doctor_checks_hooks_and_tells_nobody(stayer: Here, folder: Path) -> None:
+    (folder / "word").write_text("s3cret")
+    with mail_serving() as server:
+        server.passwords = {"ann": "s3cret"}
+        mail = (
+            f'[hooks.mail]\nurl = "smtp://ann@127.0.0.1:{server.port}"\nfrom = "a@b.example"\n'
+            'to = "c@d.example"\npassword_file = "word"\n'
+        )
+        (folder / "stayer.toml").write_text(f'{mail}[hooks.run]\ncommand = ["true"]\n')
+        assert "2 hooks: mail, run" in stayer("doctor").out
+        (folder / "word").write_text("wrong")
+        (folder / "stayer.toml").write_text(f'{mail}[hooks.run]\ncommand = ["no-such-program"]\n')
+        said = stayer("doctor").out
+        assert "mail: mail server 127.0.0.1: 535 not you" in said
+        assert "run: there is no program no-such-program" in said
+        (folder / "word").unlink()
+        assert "can't be read" in stayer("doctor").out
+        assert server.came == []
+    assert "mail to c@d.example" in stayer("config").works().out

@@ -3,38 +3,43 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from stayer.core.notify import notices
 from tests.docs.pages import Block, blocks, section, text
 from tests.docs.reader import Reader
 from tests.docs.test_snippets import until
+from tests.notify.mail_server import MailServer, mail_serving
 from tests.notify.receiver import unused_port
 
 PAGE = "how-to/notifications-and-webhooks.md"
 
 
 @pytest.fixture
-def with_mail(reader: Reader) -> Reader:
-    """A reader whose machine can send mail: it ends in a file."""
-    program = reader.folder / "programs" / "mail"
-    program.write_text(f'#!/bin/sh\necho "$3: $2" >> {reader.folder}/inbox\ncat >> /dev/null\n')
-    program.chmod(0o755)
-    return reader
+def server() -> Iterator[MailServer]:
+    with mail_serving() as found:
+        yield found
 
 
-def test_mail_comes_when_a_task_ends(with_mail: Reader) -> None:
-    reader = with_mail
+def test_mail_comes_when_a_task_ends(reader: Reader, server: MailServer) -> None:
+    (reader.folder / "mail-password").write_text("s3cret\n")
     for block in blocks(PAGE):
         if block.language == "json" or block.title == "receiver.py":
             continue
         if "hosts" in block.code:
             (reader.folder / "notice-secrets").write_text(reader.run("stayer notices secret"))
-        reader.follow(block)
-    inbox = (reader.folder / "inbox").read_text().splitlines()
-    assert inbox[0] == "ann@example.org: sample complete [queue sample, attempt 1]"
-    assert inbox[1].startswith("ann@example.org: night-run (make) failed: ")
+        mine = f"smtp://127.0.0.1:{server.port}"
+        code = block.code.replace("smtp://mail.example.org", mine)
+        reader.follow(replace(block, code=code))
+    first, second = (came.message for came in server.came[:2])
+    assert (first["To"], first["From"]) == ("ann@example.org", "stayer@example.org")
+    assert first["Subject"] == "sample complete [queue sample, attempt 1]"
+    assert second["Subject"].startswith("night-run (make) failed: ")
+    assert "stayer log night-run" in second.get_content()
+    assert (reader.folder / "ended-tasks").read_text().startswith("sample complete")
     assert reader.run("python3 runs.py") == "('ended:mail', 'started:phone')\n"
 
 

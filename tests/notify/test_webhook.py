@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import email.utils
-import shutil
 import socket
-import subprocess
 import threading
 import time
 from functools import partial
@@ -19,7 +17,6 @@ from stayer.core.notify.hooks import Hook
 from stayer.core.notify.notices import Notice
 from stayer.service.notify.webhook import Answered, Forbidden, check_host, send
 from tests.notify.receiver import Receiver, drip, hang, raw, status, unused_port
-from tests.servers.finding import missing
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OLD_SECRET = "whsec_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -167,18 +164,14 @@ class TestAnswers:
         assert receiver.received == []
 
     def test_a_certificate_must_be_known(
-        self, receiver: Receiver, notice: Notice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self,
+        receiver: Receiver,
+        notice: Notice,
+        certificate: tuple[Path, Path],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         # Given a receiver with a certificate of its own making
-        public, private = tmp_path / "certificate", tmp_path / "key"
-        if shutil.which("openssl") is None:
-            missing("TLS", "install openssl")
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
-             "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(private),
-             "-out", str(public)],
-            check=True, capture_output=True,
-        )  # fmt: skip
+        public, private = certificate
         receiver.use_tls(public, private)
         hook = Hook(name="h", url=f"https://127.0.0.1:{receiver.port}/x")
 

@@ -63,9 +63,12 @@ def _redact_secret(name: str, value: Any) -> Any:
 
 
 def _describe_hook(hook: dict[str, Any]) -> str:
-    """Return a hook's command, or the host of its URL: the rest may be a secret."""
+    """Return a hook's command, whom it mails, or its host: the rest may be a secret."""
     if "command" in hook:
         return " ".join(hook["command"])
+    if "to" in hook:
+        to = hook["to"] if isinstance(hook["to"], list) else [hook["to"]]
+        return f"mail to {', '.join(to)}"
     return f"{'/'.join(hook['url'].split('/', 3)[:3])}/…"
 
 

@@ -11,6 +11,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import rich_click as click
@@ -43,6 +44,8 @@ _MOST_LISTED = 100
 _NOTICE_OVERDUE_S = 300.0
 """How late one may be before somebody should know, in seconds."""
 _CLOCKS_APART_S = 5.0
+_MAIL_SERVER_S = 10.0
+"""How long a mail server may take to let us in, in seconds."""
 _LITTLE_SPACE_BYTES, _NO_SPACE_BYTES = 1_000_000_000, 50_000_000
 
 
@@ -90,6 +93,7 @@ def _look_at_everything(given: Given) -> Iterator[Finding]:
     yield Finding("settings", "ok", f"store {store.url} (from {config.sources['store']})")
     yield from _check_ignored_config(config)
     yield from _check_secrets(config)
+    yield from _check_hooks(config)
     yield from _check_unattended(given)
     if store.path is not None:
         is_shared = "shared=" in store.url.partition("?")[2]
@@ -178,6 +182,7 @@ def _check_secrets(config: Config) -> Iterator[Finding]:
         "the password of the store": has_password and config.sources["store"] == config.file,
         "the token": bool(config.token) and config.sources["token"] == config.file,
         "the secret of notices": "secret" in config.notices,
+        **{f"the secrets of hook {name}": _has_secret(hook) for name, hook in config.hooks.items()},
     }
     kept = [what for what, there in problems.items() if there]
     if config.file is not None and kept and (who := _readers_of(config.file)):
@@ -193,6 +198,42 @@ def _check_secrets(config: Config) -> Iterator[Finding]:
             yield Finding(
                 "secrets", "warn", f"{who} can read the password in {place}", f"chmod 600 {place}"
             )
+
+
+def _has_secret(hook: dict[str, Any]) -> bool:
+    in_url = redact_passwords(hook.get("url", "")) != hook.get("url", "")
+    return in_url or any(name in hook for name in ("secret", "password", "headers"))
+
+
+def _check_hooks(config: Config) -> Iterator[Finding]:
+    """Report hooks that can't work from here. Nobody is told anything."""
+    if not config.hooks:
+        return
+    from stayer.service.notify import smtp
+    from stayer.service.notify.deliverer import read_config
+
+    try:
+        whom = read_config(config)
+    except StayerError as error:
+        yield _failure("hooks", error)
+        return
+    problems: dict[str, str] = {}
+    for name, hook in whom.hooks.items():
+        if hook.command is not None and shutil.which(hook.command[0]) is None:
+            problems[name] = f"there is no program {hook.command[0]}"
+        elif hook.mail is not None:
+            answered = smtp.check(hook.mail, whom.secrets[name], _MAIL_SERVER_S)
+            if not answered.delivered:
+                problems[name] = f"mail server {hook.mail.host}: {answered.summary}"
+    for name, why in problems.items():
+        yield Finding(
+            "hooks",
+            "warn",
+            f"{name}: {why}",
+            f"correct [hooks.{name}], then try it with `stayer notices test {name}`",
+        )
+    if not problems:
+        yield Finding("hooks", "ok", f"{plural(len(whom.hooks), 'hook')}: {', '.join(whom.hooks)}")
 
 
 def _readers_of(file: str) -> str | None:

@@ -6,9 +6,10 @@ import ctypes
 import os
 from pathlib import Path
 
+from stayer.core.notify.mail import PASSWORD_VARIABLE
 from stayer.keeper.kernel import set_dumpable
 
-_CREDENTIALS = ("STAYER_STORE", "STAYER_TOKEN")
+_CREDENTIALS = ("STAYER_STORE", "STAYER_TOKEN", PASSWORD_VARIABLE)
 _ENV_START, _ENV_END = 47, 48
 """In /proc/PID/stat, counted from the state on."""
 

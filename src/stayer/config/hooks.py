@@ -37,7 +37,9 @@ def read_hooks(path: Path, in_file: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _placed(path: Path, table: dict[str, Any]) -> dict[str, Any]:
-    if "secret_file" not in table:
-        return table
-    secret_file = path.parent / os.path.expanduser(table["secret_file"])
-    return {**table, "secret_file": str(secret_file)}
+    placed: dict[str, Any] = {
+        name: str(path.parent / os.path.expanduser(table[name]))
+        for name in ("secret_file", "password_file")
+        if name in table
+    }
+    return {**table, **placed}

@@ -20,6 +20,7 @@ from msgspec import Meta, Struct
 
 from stayer.core import fields
 from stayer.core.errors import BadConfig
+from stayer.core.notify.mail import PASSWORD_VARIABLE
 from stayer.worker.ask_process import (
     ANSWER_LIMIT_BYTES,
     AnswerTooLong,
@@ -46,7 +47,7 @@ _JOIN_TIMEOUT_S = 5.0
 """How long the asking thread may take to end; it may wait for the store."""
 _NAMES_LIMIT = 2000
 """How many names a user may claim: they go to the store with each beat."""
-_SECRET_VARIABLES = ("STAYER_STORE", "STAYER_CONFIG", "STAYER_TOKEN")
+_SECRET_VARIABLES = ("STAYER_STORE", "STAYER_CONFIG", "STAYER_TOKEN", PASSWORD_VARIABLE)
 
 T = TypeVar("T")
 

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from stayer.core import units
 from stayer.core.errors import BadInput
-from stayer.core.notify import notices
+from stayer.core.notify import mail, notices
+from stayer.core.notify.mail import Mail
 
 Format = Literal["json", "text", "slack"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -35,11 +36,12 @@ Readers: TypeAlias = Mapping[str, Callable[[object], object]]
 
 
 class Hook(Struct, frozen=True, kw_only=True):
-    """Whom to tell, and how; either a URL or a command."""
+    """Whom to tell, and how: a URL, a command, or a mail server."""
 
     name: str
     url: str | None = None
     command: tuple[str, ...] | None = None
+    mail: Mail | None = None
     format: Format = "json"
     headers: dict[str, str] = {}
     secrets: tuple[str, ...] = ()
@@ -70,10 +72,15 @@ def read_hook(name: str, table: Mapping[str, object]) -> Hook:
     found = {field: _read(field, value, _HOOK) for field, value in table.items()}
     if ("url" in found) == ("command" in found):
         raise BadInput("say either url or command")
-    if "command" in found:
-        for field in ("format", "headers", "secret", "secret_file"):
-            if field in found:
-                raise BadInput(f"{field} goes with a url, not with a command")
+    url = found.get("url")
+    kind = "a command" if url is None else "mail" if mail.is_mail(url) else "a URL"
+    for field in found:
+        if _KINDS.get(field, kind) != kind:
+            raise BadInput(f"{field} goes with {_KINDS[field]}, not with {kind}")
+    if kind == "mail":
+        about = {field: found.pop(field) for field in mail.FIELDS if field in found}
+        found["mail"] = mail.read_mail(found.pop("url"), about)
+    if kind != "a URL":
         found.setdefault("time_limit", COMMAND_TIME)
     found["secrets"] = found.pop("secret", ())
     return Hook(name=name, **found)
@@ -103,6 +110,8 @@ def _text(value: object) -> str:
 
 def _url(value: object) -> str:
     url = _text(value)
+    if mail.is_mail(url):
+        return url
     notices.parse(url)
     if not notices.is_url(url):
         raise BadInput(f"{url!r} is no URL: write for example https://example.org/hook")
@@ -170,8 +179,14 @@ def _secrets(value: object) -> tuple[str, ...]:
 
 _HOOK: Readers = {
     "url": _url, "command": _command, "format": _format, "headers": _headers, "secret": _secrets,
-    "secret_file": _text, "time_limit": _time_limit,
+    "secret_file": _text, "time_limit": _time_limit, "from": mail.address, "to": mail.addresses,
+    "user": _text, "password": _text, "password_file": _text, "starttls": _flag, "page": mail.page,
 }  # fmt: skip
+_KINDS = {
+    **dict.fromkeys(("format", "headers", "secret", "secret_file"), "a URL"),
+    **dict.fromkeys(mail.FIELDS, "mail"),
+}
+"""What a setting goes with, if not with all."""
 _RULES: Readers = {
     "deliver": _flag, "hosts": _hosts, "secret": _secrets, "secret_file": _text, "tries": _tries,
     "age": _duration, "time_limit": _time_limit,

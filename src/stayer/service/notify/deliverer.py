@@ -8,6 +8,7 @@ lease is over.
 from __future__ import annotations
 
 import logging
+import os
 import random
 import threading
 import time
@@ -23,9 +24,10 @@ from stayer.core.errors import BadConfig, BadInput, StoreError
 from stayer.core.model import Task
 from stayer.core.notify import hooks, notices
 from stayer.core.notify.hooks import Hook, Rules
+from stayer.core.notify.mail import PASSWORD_VARIABLE, Mail
 from stayer.core.notify.notices import Delivery, Notice
 from stayer.service.degraded import log_once
-from stayer.service.notify import command, webhook
+from stayer.service.notify import command, smtp, webhook
 from stayer.service.notify.turns import LANES, Lane, Turns, Waiting
 from stayer.service.notify.webhook import Answered
 from stayer.store import DeliveryStore
@@ -57,7 +59,7 @@ class Whom(Struct, frozen=True, kw_only=True):
     rules: Rules = Rules()
     hooks: dict[str, Hook] = {}
     secrets: dict[str, tuple[str, ...]] = {}
-    """By the name of the hook; '' for URLs that tasks name."""
+    """By the name of the hook; '' for URLs that tasks name. A mail server's is its password."""
     margin: float = LEASE_MARGIN_S
 
     @property
@@ -81,6 +83,8 @@ def read_config(config: Config) -> Whom:
 
 
 def _secrets(what: str, of: Hook | Rules) -> tuple[str, ...]:
+    if isinstance(of, Hook) and of.mail is not None:
+        return _password(what, of.mail)
     if of.secret_file is None:
         return of.secrets
     try:
@@ -90,6 +94,24 @@ def _secrets(what: str, of: Hook | Rules) -> tuple[str, ...]:
         raise BadConfig(f"{what}: {of.secret_file} can't be read: {error}") from None
     except BadInput as error:
         raise BadConfig(f"{what}: {of.secret_file}: {error}") from None
+
+
+def _password(what: str, mail: Mail) -> tuple[str, ...]:
+    """Find the password of a mail server, where one is needed."""
+    if mail.user is None:
+        return ()
+    found = mail.password or os.environ.get(PASSWORD_VARIABLE)
+    if mail.password_file is not None:
+        try:
+            found = Path(mail.password_file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadConfig(f"{what}: {mail.password_file} can't be read: {error}") from None
+    if not found:
+        raise BadConfig(
+            f"{what}: there is no password for {mail.user}: write it to a file and name that with "
+            f"password_file, or set {PASSWORD_VARIABLE}"
+        )
+    return (found,)
 
 
 def try_once(whom: Whom, notice: Notice) -> Answered:
@@ -103,6 +125,8 @@ def try_once(whom: Whom, notice: Notice) -> Answered:
     hook = whom.hooks[name]
     if hook.command is not None:
         return command.run(hook, notice)
+    if hook.mail is not None:
+        return smtp.send(hook.mail, secrets, notice, hook.time_limit)
     return webhook.send(hook, secrets, notice)
 
 

@@ -12,14 +12,10 @@ import hashlib
 import hmac
 import html
 import http.client
-import os
 import socket
-import ssl
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from stayer.core import codec
@@ -28,17 +24,12 @@ from stayer.core.notify import hooks, notices
 from stayer.core.notify.hooks import Hook
 from stayer.core.notify.notices import Notice
 from stayer.core.version import __version__
+from stayer.service.notify.connect import MayGo, connect
 
-CONNECT_TIMEOUT_S = 5.0
-"""How long an address may take to answer at all, in seconds."""
 _READ_BYTES = 2_000
 """How much of an answer is read, in bytes."""
 _LONGEST_RETRY_AFTER_S = 86400.0
 """How long a receiver may ask us to wait."""
-
-
-MayGo: TypeAlias = Callable[[str, Sequence[str]], None]
-"""Raises Forbidden for a host, with these addresses, that may not be asked."""
 
 
 class Forbidden(StayerError):
@@ -97,7 +88,10 @@ def send(
     deadline = time.monotonic() + hook.time_limit
     try:
         parts = urlsplit(hook.url)
-        with _connect(parts, deadline, may_go) as stream:
+        assert parts.hostname is not None
+        has_tls = parts.scheme == "https"
+        port = parts.port or (443 if has_tls else 80)
+        with connect(parts.hostname, port, has_tls, deadline, may_go) as stream:
             answered = _exchange(stream, parts, body, headers)
         if time.monotonic() < deadline:
             return answered
@@ -123,69 +117,6 @@ def check_host(allowed: Sequence[str] | None, host: str, addresses: Sequence[str
             )
     elif not hooks.is_named(allowed, host, addresses):
         raise Forbidden(f"{host} is none of the hosts that [notices] allows: add it there")
-
-
-@contextmanager
-def _connect(parts: SplitResult, deadline: float, may_go: MayGo | None) -> Iterator[socket.socket]:
-    """Open a connection that ends at the deadline, whatever the other side does."""
-    assert parts.hostname is not None
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    # Looked up once: a name that means something else a moment later leads nowhere else.
-    addresses = _addresses(parts.hostname, port)
-    if may_go is not None:
-        may_go(parts.hostname, addresses)
-    with _connect_to_any(addresses, port, deadline) as plain, _end_at(plain, deadline):
-        if parts.scheme == "http":
-            yield plain
-            return
-        with ssl.create_default_context().wrap_socket(
-            plain, server_hostname=parts.hostname
-        ) as secured:
-            yield secured
-
-
-def _addresses(host: str, port: int) -> list[str]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-
-def _connect_to_any(addresses: Sequence[str], port: int, deadline: float) -> socket.socket:
-    """Find the first address that answers."""
-    problem: OSError = OSError("it has no address")
-    for address in addresses:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            break
-        try:
-            stream = socket.create_connection((address, port), min(CONNECT_TIMEOUT_S, left))
-        except OSError as error:
-            problem = error
-            continue
-        stream.settimeout(max(0.1, deadline - time.monotonic()))
-        return stream
-    raise problem
-
-
-@contextmanager
-def _end_at(stream: socket.socket, deadline: float) -> Iterator[None]:
-    """End a stream at the deadline: a time-out is for each byte, and one who sends a byte now and
-    then would hold us for ever.
-    """
-    same = socket.socket(fileno=os.dup(stream.fileno()))
-
-    def end() -> None:
-        with suppress(OSError):
-            same.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(max(0.0, deadline - time.monotonic()), end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        same.close()
 
 
 def _exchange(
