@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
 
 from msgspec import Struct
 
@@ -62,3 +64,13 @@ def section(page: str, heading: str) -> str:
     _, found, rest = text(page).partition(f"\n{heading}\n")
     assert found, f"{page} has no heading {heading!r}"
     return re.split(rf"^#{{1,{len(level)}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def hook(name: str) -> ModuleType:
+    """A module beside the pages, which MkDocs calls when it makes the site."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.docs.pages import DOCS, ROOT, text
+from tests.docs.pages import DOCS, ROOT, hook, text
 
 KINDS = {
     "how-to": "how-to/index.md",
@@ -35,6 +35,14 @@ def test_what_a_page_links_to_is_there(page: str) -> None:
                 re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-")
                 for heading in headings
             }
+
+
+def test_no_page_of_the_site_links_to_what_is_not_on_it() -> None:
+    links = hook("source_links")
+    for page in PAGES:
+        published = links.on_page_markdown(text(page))
+        for target in re.findall(r"\]\((\.\./[\w./-]+)", published):
+            assert ((DOCS / page).parent / target).resolve().is_relative_to(DOCS), (page, target)
 
 
 @pytest.mark.parametrize("page", PAGES)

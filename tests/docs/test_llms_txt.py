@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.docs.pages import ROOT, hook
 
 
 def test_it_names_every_page_by_a_link_that_leads_there(tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("llms_txt", ROOT / "docs" / "llms_txt.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.on_post_build({"site_dir": str(tmp_path)})
+    hook("llms_txt").on_post_build({"site_dir": str(tmp_path)})
 
     text = (tmp_path / "llms.txt").read_text()
     assert text.startswith("# Stayer\n\n> ")
