@@ -32,7 +32,7 @@ WORDS = {
     *(number.name.removeprefix("SIG") for number in HANDLED_SIGNALS),
     "KILL",
     "run", "kill",  # methods of the class that --run names: see how-to/python-tasks.md
-    "run_at", "jq", "PYTHONPATH",  # not ours
+    "run_at", "jq",  # not ours
 }  # fmt: skip
 STAYS = {"worker", "serve", "run", "drain", "report", "stack"}
 """Commands that run on, or need a running task: these are parsed, the others run."""
