@@ -70,6 +70,10 @@ class TooManyWait(StoreUnusable):
     """The server lets no more requests wait for this token or address."""
 
 
+class RequestTooLarge(StoreUnusable):
+    """The server, or a proxy before it, takes no request of this size."""
+
+
 class Connection:
     """Requests to one server, from any thread, also after a fork."""
 
@@ -192,6 +196,7 @@ class Connection:
                 kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
                 found = kind(self._address.host, self._address.port, timeout=patience)
             self._busy.add(found)
+        found.timeout = patience  # also if it has to connect again
         if found.sock is not None:
             found.sock.settimeout(patience)
         return found
@@ -252,6 +257,11 @@ class Connection:
             return raised
         if status >= 500 and (not problem or status == 503):
             return StoreUnreachable(f"{url} does not work at the moment: {detail}")
+        if status == 413:
+            return RequestTooLarge(
+                f"{url}: a request is too large for it, or for a proxy before it: {detail}. Raise "
+                "the limit there: of `stayer serve` it is --body-limit"
+            )
         if problem.get("type") == _URN + "too-many-streams":
             return TooManyWait(f"{url}: {detail}")
         if problem and self._address.prefix and problem.get("type") == _URN + "unknown-path":

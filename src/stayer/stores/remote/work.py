@@ -7,31 +7,32 @@ worker knew; what time brings, and who is dead, is for the server to see to.
 
 from __future__ import annotations
 
-import base64
 import secrets
+import time
 from collections.abc import Sequence
 from urllib.parse import quote
 
 import msgspec
 
-from stayer.core import codec
-from stayer.core.errors import NotHeld, StoreUnreachable, StoreUnusable, UnknownWorker
+from stayer.core.errors import NotHeld, StoreUnreachable, StoreUnusable
 from stayer.core.flows.model import Upstreams
-from stayer.core.happening_json import happening_json
 from stayer.core.model import JSON, Beat, Change, Handles, Orders, Report, Task, Worker
 from stayer.stores.remote import records
-from stayer.stores.remote.connection import Connection, path_of
+from stayer.stores.remote.changes import Changes
+from stayer.stores.remote.connection import ANSWER_TIMEOUT_S, Connection, path_of
 from stayer.stores.remote.uploads import Uploads
 from stayer.stores.remote.waiter import RemoteWaiter
 
 _IDS_A_URL = 50
 _BEFORE_END_S = 10.0
 """How long the end of an attempt waits for its log; then it is tried again later."""
+_BEAT_S, _BEAT_SHARE = (0.5, ANSWER_TIMEOUT_S), 1 / 8
+"""How long a beat waits for its answer, at least and at most, and of the lease: one that gets lost
+leaves time for others.
+"""
 _FLUSH_S, _FLUSH_SHARE = 2.0, 1 / 32
 """How long a beat waits for what goes beside it, if that is quick: of the lease, at most."""
 _LIMIT = 1000
-_CHANGES = 200
-"""How many changes go into one request."""
 
 
 class RemoteWork:
@@ -53,6 +54,7 @@ class RemoteWork:
             "POST",
             path_of("work", worker.id, "beat"),
             body=_beat_json(worker, number, nonce, reports),
+            patience=min(max(_BEAT_S[0], worker.lease * _BEAT_SHARE), _BEAT_S[1]),
         )
         self.worker = worker.id
         answer = msgspec.convert(
@@ -65,11 +67,11 @@ class RemoteWork:
         )
         orders = tuple(msgspec.convert(each, Orders) for each in shown["orders"])
         undelivered = [*answer.undelivered]
-        patience = min(_FLUSH_S, worker.lease * _FLUSH_SHARE)
+        deadline = time.monotonic() + min(_FLUSH_S, worker.lease * _FLUSH_SHARE)
         for report in reports:
-            if not self._uploads.add(worker.id, report, patience):
+            if not self._uploads.add(worker.id, report, deadline - time.monotonic()):
                 undelivered.append(report.id)
-        self._uploads.wait(None, patience)
+        self._uploads.wait(None, deadline - time.monotonic())
         return msgspec.structs.replace(answer, orders=orders, undelivered=tuple(undelivered))
 
     def report(self, worker: str, reports: Sequence[Report]) -> list[bool]:
@@ -127,29 +129,9 @@ class RemoteWork:
         return [records.task(shown) for shown in answer["tasks"]]
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
-        """Tell what happened, worker by worker: each is told apart from the others."""
+        """Tell what happened, when the logs have arrived."""
         self._wait_for_uploads({(change.id, change.attempt) for change in changes})
-        answers: list[Task | None] = [None] * len(changes)
-        by_worker: dict[str | None, list[int]] = {}
-        for place, change in enumerate(changes):
-            by_worker.setdefault(change.worker, []).append(place)
-        for worker, places in by_worker.items():
-            if worker is None:
-                continue  # held by nobody: no worker has anything to say of it
-            for first in range(0, len(places), _CHANGES):
-                some = places[first : first + _CHANGES]
-                told = self._commit(worker, [changes[place] for place in some])
-                for place, task in zip(some, told, strict=True):
-                    answers[place] = task
-        return answers
-
-    def _commit(self, worker: str, changes: Sequence[Change]) -> list[Task | None]:
-        body: JSON = {"changes": [_change_json(self._url, change) for change in changes]}
-        try:
-            answer = self._ask("POST", path_of("work", worker, "changes"), body=body)
-        except UnknownWorker:  # one of long ago
-            return [None] * len(changes)
-        return [None if shown is None else records.task(shown) for shown in answer["tasks"]]
+        return Changes(self._url, self._connection).tell(changes)
 
     def holdings(self, worker: str, queues: Sequence[str]) -> list[Task]:
         """List what the worker holds."""
@@ -208,20 +190,3 @@ def _beat_json(worker: Worker, number: int, nonce: str, reports: Sequence[Report
         "handles": None if worker.handles is None else msgspec.to_builtins(worker.handles),
         "news": news,
     }  # fmt: skip
-
-
-def _change_json(url: str, change: Change) -> dict[str, JSON]:
-    happening = happening_json(change.happening)
-    if happening is None:
-        raise StoreUnusable(f"{url} is a server, which decides itself: ask it by its verbs")
-    if change.result is not msgspec.UNSET and "result" in happening:
-        happening["result"] = codec.shown_value(change.result)
-    told: dict[str, JSON] = {
-        "id": change.id, "attempt": change.attempt, "state": change.state,
-        "last_order": change.last_order, "ago": change.ago, "happening": happening,
-    }  # fmt: skip
-    if happening["what"] == "interrupt":  # whether it is to stand still there as well
-        told["paused"] = bool(change.effect.sets.get("held"))
-    if change.checkpoint is not None:
-        told["checkpoint"] = base64.b64encode(change.checkpoint).decode()
-    return told
