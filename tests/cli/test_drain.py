@@ -8,12 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stayer.core.model import Worker
 from stayer.store import Store
-from tests.cli.running import Here
+from stayer.stores import open_store
+from tests.cli.running import Apart, Here
 from tests.cli.working import Site
 from tests.contract.builders import beat, register
 from tests.faults.fleet import until
@@ -74,6 +76,37 @@ def test_without_a_word_it_is_the_usual_worker(
     stayer("drain").works()
 
     assert process.wait(60) == 5
+
+
+def test_workers_of_two_stores_do_not_meet(
+    stayer: Here, apart: Apart, store: Store, tmp_path: Path
+) -> None:
+    """Each command means the worker of its own store, though nobody names a state directory."""
+    worker = ("worker", "--allow-commands", "--lease", "2s")
+    other = open_store(f"sqlite:///{tmp_path}/other.db")
+    other.setup()
+    elsewhere = {"STAYER_STORE": other.url}
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    first = apart.start(*worker, **quiet)
+    second = None
+    try:
+        until(store.workers, "for the first to register")
+        second = apart.start(*worker, environment=elsewhere, **quiet)
+        until(other.workers, "for the second to register")
+        apart(*worker).refuses("another worker", "stayer/worker-2", "--take-over")
+
+        stayer("drain", **elsewhere).works()
+        assert second.wait(60) == 5
+        stayer("drain", **elsewhere).refuses("no worker of yours has")
+        assert first.poll() is None
+        stayer("drain").works()
+        assert first.wait(60) == 5
+    finally:
+        for process in (first, second):
+            if process is not None:
+                process.kill()
+                process.wait()
+        other.close()
 
 
 def test_a_worker_that_is_elsewhere_hears_of_it_through_the_store(

@@ -161,9 +161,10 @@ def test_a_queue_that_is_named_twice_is_one(plan) -> None:
     assert plan(queues=("b", "a", "b")).behaviour["queues"] == ("b", "a")
 
 
-def test_a_worker_needs_the_store_behind_a_server(apart: Apart) -> None:
+def test_threads_need_the_store_behind_a_server(apart: Apart) -> None:
     store = {"STAYER_STORE": "http://127.0.0.1:1"}
-    apart("worker", "--allow-commands", environment=store).refuses("sqlite:…, redis:…")
+    words = ("worker", "--threads", "1", "--app", "tasks")
+    apart(*words, environment=store).refuses("sqlite:…, redis:…")
 
 
 def test_allowed_variables_go_with_commands_from_the_file(plan, folder: Path) -> None:

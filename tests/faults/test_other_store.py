@@ -47,3 +47,16 @@ def test_an_idle_state_directory_may_go_with_another_store(fleet: Fleet) -> None
     fleet.worker("one", lease=60)
     until(with_other.workers)
     with_other.close()
+
+
+def test_a_worker_of_another_store_is_not_taken_over(fleet: Fleet) -> None:
+    one = fleet.worker("one", lease=60)
+    until(fleet.store.workers)
+    fleet.url = f"sqlite:///{fleet.folder}/other.db"
+    assert fleet.end_of(fleet.worker("one", lease=60, take_over=True)) == 2
+
+    said = (fleet.folder / "one.log").read_text()
+    assert f"(process {one})" in said
+    assert f"--state-dir {fleet.folder}/one-2" in said
+    assert "SIGHUP" not in said
+    assert fleet.workers[0].poll() is None

@@ -21,7 +21,7 @@ from stayer import __version__
 from stayer.cli.command import Given, command
 from stayer.cli.output import plural, print_json, safe
 from stayer.cli.redact import redact_passwords
-from stayer.cli.state_dirs import default_state_dir, state_dir_in_file
+from stayer.cli.state_dirs import default_state_dirs, state_dir_in_file
 from stayer.config import DEFAULT, HOW_TO_TRUST, SETTINGS, Config
 from stayer.config.trust import distrust, readers
 from stayer.core.errors import Refused, StayerError
@@ -291,7 +291,7 @@ def _check_unattended(given: Given) -> Iterator[Finding]:
     from stayer.worker.unattended_runs import unattended
 
     named = state_dir_in_file(given.config())
-    for state in [named] if named else [default_state_dir(), default_state_dir(threads=True)]:
+    for state in [named] if named else default_state_dirs():
         yield from _check_refused_results(state)
         found = unattended(state)
         if not found:

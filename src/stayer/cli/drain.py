@@ -15,7 +15,7 @@ from stayer.cli.output import print_json, print_line, print_outcome
 from stayer.cli.param_types import complete_worker
 from stayer.cli.state_dirs import default_state_dir, state_dir_in_file
 from stayer.cli.tries import Tries
-from stayer.core.errors import BadInput, Refused, UnknownWorker
+from stayer.core.errors import BadInput, Refused, StoreError, UnknownWorker
 from stayer.core.model import JSON
 from stayer.service.control import tasks as control
 from stayer.store import Store
@@ -54,7 +54,7 @@ def drain(
     if sum(map(bool, (ids, node, state_dir))) > 1:
         raise BadInput("give ids of workers, --node or --state-dir, only one of them")
     if not ids and node is None:
-        folder = state_dir or state_dir_in_file(given.config()) or default_state_dir()
+        folder = state_dir or state_dir_in_file(given.config()) or _usual_state_dir(given)
         name = _drain_the_one_in(folder)
         print_outcome(f"{name} {_WHAT}", [{"worker": name}], as_json)
         return 0
@@ -74,6 +74,15 @@ def drain(
     if as_json:
         print_json(done)
     return tries.worst
+
+
+def _usual_state_dir(given: Given) -> Path:
+    """Return the one that a worker of this store has if nobody says."""
+    try:
+        identity = given.store().identity()
+    except StoreError:  # no reason to leave its worker alone
+        identity = None
+    return default_state_dir(identity)
 
 
 def _drain_the_one_in(folder: Path) -> str:

@@ -61,15 +61,19 @@ def run_worker(
     environment = dict(map(_pair, settings.pop("env", ())))
     users = task_users(plan.task_users, plan.behaviour["queues"])
     _start_log(plan.log)
+
+    def identity() -> str:
+        return _retry_until_reachable(lambda: given.store(make=True).identity())
+
     folder = (
         Path(plan.state_dir)
         if plan.state_dir
-        else default_state_dir(threads=plan.threads is not None)
+        else default_state_dir(identity(), threads=plan.threads is not None)
     )
     code = _code_rules(settings, environment, folder if users.all() else None)
     handlers = configure(**settings, environment=environment, users=users, code=code)
     state = StateDirectory(folder, plan.node or node_name())
-    state.open(take_over=plan.take_over, shared=bool(users.all()))
+    state.open(take_over=plan.take_over, store=identity, shared=bool(users.all()))
     for user in users.all():
         handlers.try_out(user, state.path / "run")
     store = _retry_until_reachable(

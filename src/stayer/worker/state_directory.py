@@ -14,10 +14,11 @@ import signal
 import socket
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from stayer.core import ids
 from stayer.core.errors import Refused, StoreUnusable
@@ -53,9 +54,17 @@ class StateDirectory:
         self._lock = -1
         self._store: str | None = None
 
-    def open(self, *, take_over: bool = False, shared: bool = False) -> None:
-        """Take the directory and the identity that is in it, or a new one. `shared`: tasks run as
-        other users, who must be able to reach their part of the run directories.
+    def open(
+        self,
+        *,
+        take_over: bool = False,
+        store: Callable[[], str] | None = None,
+        shared: bool = False,
+    ) -> None:
+        """Take the directory and the identity that is in it, or a new one. `take_over`: also from
+        a worker that has it, if that one works for the same store, whose identity `store` asks for.
+        `shared`: tasks run as other users, who must be able to reach their part of the run
+        directories.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -72,7 +81,7 @@ class StateDirectory:
             for folder in (self.path, self.path / "run"):
                 folder.chmod(0o711)
         if not self._try_lock():
-            self._wait_for_it(take_over)
+            self._wait_for_it(take_over, store)
         me = str(os.getpid()).encode()
         os.pwrite(
             self._lock, me.ljust(_NUMBER_WIDTH), 0
@@ -211,15 +220,17 @@ class StateDirectory:
         )
         return Run(self.path / "run" / f"{name}.{task.attempt}")
 
-    def _wait_for_it(self, take_over: bool) -> None:
+    def _wait_for_it(self, take_over: bool, store: Callable[[], str] | None) -> None:
         """Somebody has the directory: refuse, or ask them to leave their tasks to us."""
         holder = self._holder()
         if not take_over:
             os.close(self._lock)
             raise Refused(
-                f"another worker (process {holder or '?'}) has {self.path}: stop it, take over "
-                "from it with --take-over, or give this one a --state-dir of its own"
+                f"another worker (process {holder or '?'}) has {self.path}: let this one run "
+                f"beside it, with {self._flag_for_another()}, take over from it with --take-over, "
+                "or stop it"
             )
+        ours = None if store is None else store()
         asked_at: dict[int, float] = {}
         said_at = time.monotonic() - _LOG_WAITING_EVERY_S
         while not self._try_lock():
@@ -227,7 +238,11 @@ class StateDirectory:
             # Whoever takes over while we wait is asked in its turn: the last one stays. And again:
             # under nohup one is deaf until it has begun to listen.
             now = time.monotonic()
-            if holder is not None and now >= asked_at.get(holder, -math.inf) + _ASK_HOLDER_EVERY_S:
+            if (
+                holder is not None
+                and now >= asked_at.get(holder, -math.inf) + _ASK_HOLDER_EVERY_S
+                and self._works_for(ours, holder)
+            ):
                 asked_at[holder] = now
                 with suppress(ProcessLookupError):
                     os.kill(holder, signal.SIGHUP)
@@ -235,6 +250,22 @@ class StateDirectory:
                 said_at = time.monotonic()
                 _log_lock_holder(holder, self.path)
             time.sleep(_LOCK_POLL_S)
+
+    def _works_for(self, store: str | None, holder: int) -> bool:
+        """Whether the holder works for this store; not as long as it has not said for which."""
+        theirs = _read_identity(self.path).get("store")
+        if store is None or theirs == store:
+            return True
+        if theirs is None:
+            return False
+        os.close(self._lock)
+        raise Refused(
+            f"the worker (process {holder}) that has {self.path} belongs to another store, and "
+            f"goes on: let this one run beside it, with {self._flag_for_another()}"
+        )
+
+    def _flag_for_another(self) -> str:
+        return f"--state-dir {shlex.quote(f'{self.path}-2')}"
 
     def _try_lock(self) -> bool:
         try:
@@ -252,11 +283,7 @@ class StateDirectory:
         return int(text)
 
     def _take_identity(self) -> None:
-        try:
-            known = json.loads((self.path / "identity").read_text())
-            known = known if isinstance(known, dict) else {}
-        except (OSError, ValueError):
-            known = {}
+        known = _read_identity(self.path)
         self._store = known.get("store")
         if known and {key: known.get(key) for key in _where(self.path)} == _where(self.path):
             self.worker_id = known["id"]
@@ -267,6 +294,23 @@ class StateDirectory:
     def _write_identity(self) -> None:
         content = {"id": self.worker_id, "store": self._store, **_where(self.path)}
         _replace(self.path / "identity", json.dumps(content))
+
+
+def belongs_to_another(path: Path, store: str) -> bool:
+    """Whether a worker of another store than this has the state directory at the moment."""
+    try:
+        is_held = bool(lock_holders(os.stat(path / "lock").st_ino))
+    except OSError:
+        return False
+    return is_held and _read_identity(path).get("store") not in (None, store)
+
+
+def _read_identity(path: Path) -> dict[str, Any]:
+    try:
+        known = json.loads((path / "identity").read_text())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
 
 
 def _write_in_place(path: Path, line: str) -> None:
