@@ -312,7 +312,12 @@ func (s *session) work(given task) error {
 		if missing != nil || !json.Valid(result) {
 			result = []byte("null")
 		}
-		_, err = say("complete", map[string]any{"result": json.RawMessage(result)})
+		status := 0
+		status, err = say("complete", map[string]any{"result": json.RawMessage(result)})
+		if status == 413 {
+			fault := map[string]any{"type": "TooLarge", "message": "its result is too large"}
+			_, err = say("fail", map[string]any{"error": fault, "final": true})
+		}
 	default:
 		fault := map[string]any{"type": "ExitCode", "message": fmt.Sprintf("exit code %d", code), "exit_code": code}
 		_, err = say("fail", map[string]any{"error": fault})

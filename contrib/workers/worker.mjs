@@ -23,6 +23,10 @@ const lease = Number(STAYER_LEASE) * 1000;
 const random = () => randomBytes(16).toString("hex");
 const folder = mkdtempSync(join(tmpdir(), "stayer-"));
 
+// By the clock that has gone further: one of them goes on while the machine sleeps.
+const clocks = () => [performance.now(), Date.now()];
+const elapsed = (since) => Math.max(...clocks().map((now, index) => now - since[index]));
+
 let stopping = false;
 let stopRunning = () => {};
 
@@ -77,7 +81,7 @@ async function live() {
   }
 
   async function beat() {
-    const sent = performance.now(); // the lease counts from before the beat was first sent
+    const sent = clocks(); // the lease counts from before the beat was first sent
     const named = running ? [{ id: running.id, attempt: running.attempt, acknowledged: running.acknowledged }] : [];
     const { answer } = await tell(
       "POST",
@@ -104,8 +108,9 @@ async function live() {
 
   /** Let the program clean up for ten seconds. */
   function stop(why) {
-    if (!running?.child || running.why) return;
+    if (!running || running.why) return;
     running.why = why;
+    if (!running.child) return; // it is stopped as soon as it has begun
     kill("SIGTERM");
     setTimeout(kill, 10_000, "SIGKILL").unref();
   }
@@ -120,7 +125,7 @@ async function live() {
       }
     })().catch((error) => (failed = error));
     while (!over.signal.aborted && !failed) {
-      if (performance.now() - goodFrom > lease - Math.min(lease / 6, 10_000)) failed = new LeaseLost();
+      if (elapsed(goodFrom) > lease - Math.min(lease / 6, 10_000)) failed = new LeaseLost();
       await Promise.race([sleep(Math.min(lease / 20, 500)), beats]);
     }
     if (failed) throw failed;
@@ -139,6 +144,7 @@ async function live() {
       });
       running.child = child;
       if (stopping) stop("return");
+      if (running.why) kill("SIGTERM");
       child.stdin.on("error", () => {}).end(JSON.stringify(task.parameters));
       let log = Buffer.alloc(0), sent = 0;
       for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes) => (log = Buffer.concat([log, bytes])));
@@ -160,7 +166,11 @@ async function live() {
       if (running.lost) return;
       if (running.why === "cancelled") await tell("POST", path("cancelled"), {});
       else if (running.why === "return") await tell("POST", path("return"), { note: "the worker shuts down" });
-      else if (end.code === 0) await tell("POST", path("complete"), { result: resultIn(file) });
+      else if (end.code === 0) {
+        const { status } = await tell("POST", path("complete"), { result: resultIn(file) });
+        const error = { type: "TooLarge", message: "its result is too large" };
+        if (status === 413) await tell("POST", path("fail"), { error, final: true });
+      }
       else {
         const message = end.signal ? `killed by ${end.signal}` : `exit code ${end.code}`;
         await tell("POST", path("fail"), { error: end.error ?? { type: "ExitCode", message, exit_code: end.code } });

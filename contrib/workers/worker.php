@@ -53,6 +53,10 @@ final class Session
     /** The status, and the answer. 0: there was none, it may have been done, so repeat it unchanged. */
     private function ask(string $path, $body, float $timeout = 30, string $type = 'application/json'): array
     {
+        if ($this->goodFrom) { // never past the moment at which everything has to stop
+            $left = $this->goodFrom + $this->lease - min($this->lease / 6, 10) - $this->now();
+            $timeout = max(0.1, min($timeout, $left));
+        }
         $content = $type === 'application/json' ? json_encode($body ?: new stdClass) : $body;
         $text = @file_get_contents($this->base . $path, false, stream_context_create(['http' => [
             'method' => 'POST', 'content' => $content, 'timeout' => $timeout, 'ignore_errors' => true,
@@ -175,7 +179,8 @@ final class Session
                 'cancelled' => $this->tell($path('cancelled'), []),
                 'return' => $this->tell($path('return'), ['note' => 'the worker shuts down']),
                 default => $code === 0
-                    ? $this->tell($path('complete'), ['result' => $result])
+                    ? $this->tell($path('complete'), ['result' => $result]) === 413
+                        && $this->tell($path('fail'), ['error' => ['type' => 'TooLarge', 'message' => 'its result is too large'], 'final' => true])
                     : $this->tell($path('fail'), ['error' => ['type' => 'ExitCode', 'message' => "exit code $code", 'exit_code' => $code]]),
             };
         }

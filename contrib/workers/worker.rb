@@ -162,7 +162,8 @@ class Session
     when "return" then say.call("return", { note: "the worker shuts down" })
     else
       if code == 0
-        say.call("complete", { result: File.exist?(result) ? JSON.parse(File.read(result)) : nil })
+        status, = say.call("complete", { result: File.exist?(result) ? JSON.parse(File.read(result)) : nil })
+        say.call("fail", { error: { type: "TooLarge", message: "its result is too large" }, final: true }) if status == 413
       else
         say.call("fail", { error: { type: "ExitCode", message: "exit code #{code}", exit_code: code } })
       end

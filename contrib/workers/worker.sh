@@ -48,7 +48,7 @@ json() { ask "$1" "$2" "$3" --header 'Content-Type: application/json' --data-bin
 
 # Say something of the task until it is answered, whatever the answer is. Beats go on.
 tell() {
-    while json POST "/tasks/$encoded/$1?attempt=$attempt" 10 "$2"; do
+    while json POST "/tasks/$encoded/$1?attempt=$attempt" "$(left_of_lease)" "$2"; do
         case $status in 000 | 429 | 5*) ;; *) break ;; esac
         beat_if_due
         sleep 1
@@ -78,15 +78,23 @@ new_beat() {
           running: (if $id == "" then [] else [{id: $id, attempt: $attempt, acknowledged: $acknowledged}] end)}')
 }
 
+# For how long a request may take: never past the moment at which everything has to stop.
+left_of_lease() {
+    left=$((${stop_at:-$(($(now) + lease))} - $(now)))
+    [ $left -lt $((lease / 8 + 1)) ] || left=$((lease / 8 + 1))
+    [ $left -gt 0 ] || left=1
+    echo $left
+}
+
 # A beat that was not answered is sent again as it was. The lease counts from before it was first sent.
 beat_if_due() {
     if [ -z "${beat:-}" ]; then
         [ "$(now)" -ge "${beat_due:-0}" ] || return 0
         new_beat
     fi
-    json POST /beat $((lease / 8 + 1)) "$beat"
+    json POST /beat "$(left_of_lease)" "$beat"
     if [ "$status" = 200 ]; then
-        beat='' stop_at=$((sent + lease - lease / 6 - 1))
+        beat='' stop_at=$((sent + lease - lease / 4 - 1)) # early: this shell counts in whole seconds
         if [ "$(jq '.drain' "$folder/answer")" = true ]; then draining=1; fi
         if [ -n "$id" ]; then
             if jq -e --arg id "$id" '.lost[] | select(.id == $id)' "$folder/answer" >/dev/null; then
@@ -108,7 +116,7 @@ send_log() {
     size=$(wc -c <"$folder/log")
     [ "$size" -gt "$logged" ] || return 0
     tail -c "+$((logged + 1))" "$folder/log" | head -c 500000 >"$folder/piece"
-    ask POST "/tasks/$encoded/log?attempt=$attempt&start=$logged" 10 \
+    ask POST "/tasks/$encoded/log?attempt=$attempt&start=$logged" "$(left_of_lease)" \
         --header 'Content-Type: application/octet-stream' --data-binary "@$folder/piece"
     case $status in 2*) logged=$((logged + $(wc -c <"$folder/piece"))) ;; esac
 }
@@ -151,6 +159,7 @@ run_task() {
         tell return '{"note": "the worker shuts down"}'
     elif [ "$code" = 0 ]; then
         tell complete "$(jq -c '{result: .}' "$folder/result" 2>/dev/null || echo '{}')"
+        if [ "$status" = 413 ]; then tell fail '{"error": {"type": "TooLarge", "message": "its result is too large"}, "final": true}'; fi
     else
         last=$(tail -n 1 "$folder/log")
         tell fail "$(jq -cn --arg last "$last" --argjson code "$code" \

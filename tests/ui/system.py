@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +70,15 @@ class System:
 
     def stop_server(self) -> None:
         self._server.stop()
+
+    @contextmanager
+    def server_stopped(self) -> Iterator[None]:
+        """It takes requests, and answers none."""
+        self._server.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._server.process.send_signal(signal.SIGCONT)
 
     def start_server(self) -> None:
         """On the same port, as a restart would."""

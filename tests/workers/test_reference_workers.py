@@ -191,3 +191,16 @@ def test_one_that_was_stopped_past_its_lease_writes_nothing(
     task = system.until(id, "started")
     assert task.attempt == 2
     assert not is_gone(second)
+
+
+@pytest.mark.long  # a promise about time: a machine that is too busy can't keep it
+def test_one_that_hears_nothing_stops_its_program_before_the_lease_ends(
+    system: System, running: Running
+) -> None:
+    running.start()
+    system.submit(queue="films", parameters="wait")
+    child = waiting_child(system.folder)
+    with system.server_stopped():
+        [worker] = system.fleet.store.workers()
+        until(lambda: is_gone(child), "for the program to be stopped")
+        assert system.fleet.store.now() < worker.beat_at + worker.lease

@@ -43,7 +43,7 @@ export function path(...parts) {
 
 /** Whether the same request may succeed later. */
 export function isPassing(error) {
-  return error instanceof Unreachable || error?.status === 503 || error?.status === 429;
+  return error instanceof Unreachable || error?.status >= 500 || error?.status === 429; // a proxy's 502 too
 }
 
 export class Connection {

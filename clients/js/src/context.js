@@ -139,7 +139,12 @@ export class TaskContext {
 
   async complete(result) {
     await this.#finish();
-    await this.#tell("POST", "complete", { body: { result: result ?? null } });
+    try {
+      await this.#tell("POST", "complete", { body: { result: result ?? null } });
+    } catch (error) {
+      if (error.status !== 413 && error.status !== 400) throw error;
+      throw Object.assign(error, { name: "BadResult", final: true }); // fails with what the server says
+    }
   }
 
   /** Tell how it ended otherwise; nothing, if somebody else has it. */

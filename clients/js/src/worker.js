@@ -14,6 +14,7 @@ const LONGEST_MARGIN_MS = 10_000;
 const TAKE_WAIT_S = 30;
 const ORDERS_WAIT_S = 30;
 const ANSWER_MS = 30_000;
+const MOST_OFTEN_MS = 100; // between two beats because of orders
 
 const random = () => globalThis.crypto.randomUUID().replaceAll("-", "");
 
@@ -183,8 +184,7 @@ class Session {
       let timer;
       const early = new Promise((resolve) => (this.#wakeBeat = resolve));
       const due = new Promise((resolve) => (timer = setTimeout(resolve, interval)));
-      await Promise.race([early, due, this.#over]);
-      clearTimeout(timer);
+      await Promise.race([early, due, this.#over]).finally(() => clearTimeout(timer));
       await this.#beat();
     }
   }
@@ -205,12 +205,15 @@ class Session {
 
   /** Beat as soon as there may be an order. */
   async #listen() {
+    let since;
     for (;;) {
-      const query = { seconds: ORDERS_WAIT_S };
+      const query = since === undefined ? {} : { since, seconds: ORDERS_WAIT_S };
       const timeout = ORDERS_WAIT_S * 1000 + ANSWER_MS;
       const answer = await this.#ask("GET", this.#path("wait"), { query, timeout });
-      if (answer?.news) this.#wakeBeat();
-      await pause(50, this.#ended.signal);
+      since = answer.position;
+      if (!answer.news) continue;
+      this.#wakeBeat();
+      await pause(MOST_OFTEN_MS, this.#ended.signal);
     }
   }
 
@@ -272,7 +275,7 @@ class Session {
     const held = { attempt: task.attempt, acknowledged: 0, context };
     this.#held.set(task.id, held);
     held.done = this.#perform(task, context).finally(() => {
-      this.#held.delete(task.id);
+      if (this.#held.get(task.id) === held) this.#held.delete(task.id); // it may be back already
       this.#freed();
     });
     held.done.catch(() => {}); // the session ends for its own reasons
