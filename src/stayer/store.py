@@ -664,6 +664,11 @@ class DeliveryStore(StoreBase, Protocol):
         of each at a time. Cheap if there is nothing to do.
         """
 
+    def add_notices(self, found: Sequence[Notice]) -> None:
+        """Keep notices that no change of a task brings, such as that of a lost worker: each unless
+        there is one of its id, so that several may find the same. Each names a queue that is there.
+        """
+
     def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
         """Note what came of a try; whether it was still this one's to tell: nothing is done unless
         the notice is pending and has just as many `tries`, and, if it was not delivered, as many

@@ -510,3 +510,34 @@ class TestRaces:
         ended = control.find_all(timely, Filter(states=("complete",)))
         told = timely.notices(None, "pending", None, 100_000).notices
         assert sorted(notice.task for notice in told) == sorted(task.id for task in ended)
+
+
+def test_what_no_task_brings_is_kept_once_and_delivered(
+    store: Store, other: Store, clock: Clock
+) -> None:
+    # Given a lost worker, found by two
+    known = register(store, "lost")
+    task = started(store, "lost")
+    made = [
+        notices.lost_worker_notice(known, [task], "q", "mail", clock() + later)
+        for later in (0.0, 1.0)
+    ]
+    assert made[0].id == made[1].id
+    store.add_notices([made[0]])
+    other.add_notices([made[1]])
+
+    # Then there is one, of no task, and it is delivered as any other
+    [notice] = due(store, "mail")
+    assert (notice.id, notice.task, notice.event, notice.at) == (
+        made[0].id,
+        "",
+        "worker_lost",
+        clock(),
+    )
+    assert notice.record == made[0].record
+    assert due(other, "mail") == []
+    assert store.settle_notice(notice, Delivery(True, "heard"))
+    other.add_notices([made[1]])
+    assert [each.state for each in store.notices(None, None, None, 9).notices] == ["delivered"]
+    assert store.drop_notices([notice.id]) == 1
+    assert store.notices(None, None, None, 9).notices == ()

@@ -33,6 +33,7 @@ def test_mail_comes_when_a_task_ends(reader: Reader, server: MailServer) -> None
             (reader.folder / "notice-secrets").write_text(reader.run("stayer notices secret"))
         mine = f"smtp://127.0.0.1:{server.port}"
         code = block.code.replace("smtp://mail.example.org", mine)
+        code = code.replace("[notices]\nhosts", "hosts")  # she adds it to what she has
         reader.follow(replace(block, code=code))
     first, second = (came.message for came in server.came[:2])
     assert (first["To"], first["From"]) == ("ann@example.org", "stayer@example.org")

@@ -21,7 +21,7 @@ def notices_table(notices: Sequence[Notice], now: float) -> Table:
         following = "" if notice.next is None else age(max(0.0, notice.next - now))
         table.add_row(
             cell(short[notice.id]),
-            cell(notice.task),
+            cell(notice.task or str(notice.record.get("worker") or "")),
             cell(notice.event),
             cell(notice.to),
             cell(notice.state, _STYLES[notice.state]),

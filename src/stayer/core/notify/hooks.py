@@ -54,6 +54,8 @@ class Rules(Struct, frozen=True, kw_only=True):
 
     deliver: bool = True
     """Whether this process delivers at all."""
+    worker_lost: tuple[str, ...] = ()
+    """The hooks that hear of lost workers."""
     hosts: tuple[str, ...] | None = None
     """Whom tasks may name by URL: names, patterns, networks. None: any public address."""
     secrets: tuple[str, ...] = ()
@@ -170,6 +172,12 @@ def _hosts(value: object) -> tuple[str, ...]:
     return tuple(_text(each).lower() for each in value)
 
 
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise BadInput(f'{value!r}: give a list of hooks, such as ["mail"]')
+    return tuple(dict.fromkeys(map(_text, value)))
+
+
 def _secrets(value: object) -> tuple[str, ...]:
     found = tuple(map(_text, value if isinstance(value, list) else [value]))
     for secret in found:
@@ -188,8 +196,8 @@ _KINDS = {
 }
 """What a setting goes with, if not with all."""
 _RULES: Readers = {
-    "deliver": _flag, "hosts": _hosts, "secret": _secrets, "secret_file": _text, "tries": _tries,
-    "age": _duration, "time_limit": _time_limit,
+    "deliver": _flag, "worker_lost": _names, "hosts": _hosts, "secret": _secrets,
+    "secret_file": _text, "tries": _tries, "age": _duration, "time_limit": _time_limit,
 }  # fmt: skip
 HOOK_FIELDS, RULE_FIELDS = tuple(_HOOK), tuple(_RULES)
 """What may stand in the tables `[hooks.NAME]` and `[notices]`."""

@@ -156,6 +156,8 @@ def text(notice: Notice, page: str | None = None) -> str:
 
 
 def _facts(record: Mapping[str, JSON], notice: Notice) -> list[tuple[str, str]]:
+    if notice.event == notices.WORKER_LOST:
+        return _worker_facts(record, notice)
     state = str(record.get("state") or notice.event)
     ending = record.get("ending")
     found: list[tuple[str, object]] = [
@@ -172,6 +174,24 @@ def _facts(record: Mapping[str, JSON], notice: Notice) -> list[tuple[str, str]]:
         ("error", _error(record.get("error"))),
     ]
     return [(name, _one_line(str(value))) for name, value in found if value not in (None, "")]
+
+
+def _worker_facts(record: Mapping[str, JSON], notice: Notice) -> list[tuple[str, str]]:
+    tasks, queues = record.get("tasks"), record.get("queues")
+    ran = [
+        f"{task.get('id')} (queue {task.get('queue')}, attempt {task.get('attempt')})"
+        for task in (tasks if isinstance(tasks, list) else [])
+        if isinstance(task, dict)
+    ]
+    found = [
+        ("worker", str(record.get("worker"))),
+        ("node", str(record.get("node"))),
+        ("last beat", str(record.get("last_beat"))),
+        ("noticed", rfc3339(notice.at)),
+        ("queues", ", ".join(map(str, queues if isinstance(queues, list) else []))),
+        *(("it ran", each) for each in ran),
+    ]
+    return [(name, _one_line(value)) for name, value in found if value]
 
 
 def _duration(record: Mapping[str, JSON]) -> str | None:
@@ -206,6 +226,8 @@ def _last_lines(error: JSON) -> list[str]:
 
 
 def _places(notice: Notice, page: str | None) -> list[str]:
+    if notice.event == notices.WORKER_LOST:
+        return ["stayer workers", *([] if page is None else [f"{page}/#/nodes"])]
     found = [f"stayer show {notice.task}", f"stayer log {notice.task}"]
     return found if page is None else [*found, f"{page}/#/task/{_encode(notice.task)}"]
 

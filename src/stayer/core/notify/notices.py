@@ -19,7 +19,7 @@ from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.fields import MOST
 from stayer.core.limits import HOOK, check_count, check_length, quote
-from stayer.core.model import FINISHED, JSON, QUEUED, State, Task
+from stayer.core.model import FINISHED, JSON, QUEUED, State, Task, Worker
 from stayer.core.units import rfc3339
 
 NoticeState = Literal["pending", "delivered", "failed"]
@@ -30,6 +30,8 @@ ENDINGS = ("error", "killed", "oom", "timeout", "silent", "lost", "expired", "en
 """How a task may have failed for good."""
 WORDS = (ENDED, *FINISHED, *ENDINGS, "started", "retrying")
 """What a hook may ask to be told of."""
+WORKER_LOST = "worker_lost"
+"""The event of a notice that is about a worker, and no task."""
 _FAILURES = ("error", "killed", "oom", "timeout", "silent")
 
 _TARGET_LIMIT = 2000
@@ -44,6 +46,8 @@ _EXAMPLE = "write for example mail, failed,expired:mail or https://example.org/h
 FIELD_LIMIT = 8_000
 """A field of a record that is longer as JSON is left out of a notice."""
 _TRACEBACK = 4_000
+_TASKS_NAMED, _TASKS_SAID = 100, 5
+"""How many tasks of a lost worker a notice names, and how many its line for people."""
 SAID_LIMIT = 4_000
 """How much is kept of what came of the last try, in characters."""
 
@@ -62,9 +66,10 @@ class Notice(Struct, frozen=True, kw_only=True):
     id: str
     """The same at every try: by it a receiver tells a repetition."""
     task: str
+    """Empty, if it is about a worker."""
     queue: str
     event: str
-    """`complete`, `failed`, `cancelled`, `started` or `retrying`."""
+    """`complete`, `failed`, `cancelled`, `started`, `retrying`; of a worker `worker_lost`."""
     to: str
     """The name of a hook, or a URL."""
     attempt: int
@@ -84,7 +89,7 @@ class Notice(Struct, frozen=True, kw_only=True):
     said: str | None = None
     """What came of the last try."""
     record: dict[str, JSON] = {}
-    """The task as it was then, in the words of every door."""
+    """The task (or worker) as it was then, in the words of every door."""
 
     def age(self, now: float) -> float:
         """Return for how many seconds delivery has been tried."""
@@ -229,6 +234,31 @@ def notice_record_of(task: Task, also: Sequence[str] = ()) -> dict[str, JSON]:
     return {**shown, "left_out": left_out}
 
 
+def lost_worker_notice(
+    worker: Worker, held: Sequence[Task], queue: str, to: str, now: float
+) -> Notice:
+    """Make the notice of a worker that is lost; its id is the same, whoever makes it."""
+    record: dict[str, JSON] = {
+        "worker": worker.id,
+        "node": worker.node,
+        "pid": worker.pid,
+        "version": worker.version,
+        "queues": list(worker.queues),
+        "lease": worker.lease,
+        "started_at": rfc3339(worker.started_at),
+        "last_beat": rfc3339(worker.beat_at),
+        "running": len(held),
+        "tasks": [
+            {"id": task.id, "queue": task.queue, "name": task.name, "attempt": task.attempt}
+            for task in held[:_TASKS_NAMED]
+        ],
+    }
+    return Notice(
+        id=notice_id(worker.id, worker.started_at, worker.number, to), task="", queue=queue,
+        event=WORKER_LOST, to=to, attempt=0, at=now, next=now, record=record,
+    )  # fmt: skip
+
+
 def notice_record(notice: Notice) -> dict[str, JSON]:
     """Return a notice as JSON shows it."""
     return {
@@ -249,7 +279,7 @@ def notice_record(notice: Notice) -> dict[str, JSON]:
 def payload(notice: Notice) -> dict[str, JSON]:
     """Make what a receiver is sent."""
     return {
-        "type": f"task.{notice.event}",
+        "type": "worker.lost" if notice.event == WORKER_LOST else f"task.{notice.event}",
         "timestamp": rfc3339(notice.at),
         "id": notice.id,
         "data": dict(notice.record),
@@ -259,6 +289,8 @@ def payload(notice: Notice) -> dict[str, JSON]:
 def sentence(notice: Notice) -> str:
     """Say what happened in a line for people."""
     shown = notice.record
+    if notice.event == WORKER_LOST:
+        return _sentence_of_worker(shown)
     what = shown.get("name") or " ".join(map(str, _list(shown.get("command"))))
     text = f"{notice.task} ({what[:80]})" if isinstance(what, str) and what else notice.task
     text += " is being retried" if notice.event == "retrying" else f" {notice.event}"
@@ -266,6 +298,16 @@ def sentence(notice: Notice) -> str:
     if notice.event in ("failed", "retrying") and isinstance(error, dict):
         text += f": {error.get('type')}: {str(error.get('message', ''))[:200]}".rstrip(": ")
     return f"{text} [queue {notice.queue}, attempt {notice.attempt}]"
+
+
+def _sentence_of_worker(shown: dict[str, JSON]) -> str:
+    text = f"worker {shown.get('worker')} on {shown.get('node')} is lost: "
+    text += f"nothing heard since {shown.get('last_beat')}"
+    ran = [str(task.get("id")) for task in _list(shown.get("tasks")) if isinstance(task, dict)]
+    if not ran:
+        return f"{text}; it ran nothing"
+    more = f" and {len(ran) - _TASKS_SAID} more" if len(ran) > _TASKS_SAID else ""
+    return f"{text}; it ran {', '.join(ran[:_TASKS_SAID])}{more}"
 
 
 def _list(value: JSON) -> list[JSON]:

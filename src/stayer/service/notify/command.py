@@ -62,6 +62,7 @@ def environment(notice: Notice) -> dict[str, str]:
         "STAYER_TASK_ID": notice.task,
         "STAYER_QUEUE": notice.queue,
         "STAYER_ATTEMPT": str(notice.attempt),
+        "STAYER_WORKER_ID": str(notice.record.get("worker") or ""),
         "STAYER_MESSAGE": notices.sentence(notice).replace("\0", ""),
     }
 

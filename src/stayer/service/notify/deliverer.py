@@ -28,9 +28,10 @@ from stayer.core.notify.mail import PASSWORD_VARIABLE, Mail
 from stayer.core.notify.notices import Delivery, Notice
 from stayer.service.degraded import log_once
 from stayer.service.notify import command, smtp, webhook
+from stayer.service.notify.lost_workers import look_for_lost_workers
 from stayer.service.notify.turns import LANES, Lane, Turns, Waiting
 from stayer.service.notify.webhook import Answered
-from stayer.store import DeliveryStore
+from stayer.store import DeliveryStore, Store
 
 if TYPE_CHECKING:
     from stayer.config import Config
@@ -342,7 +343,7 @@ def shorten_target(target: str) -> str:
 
 
 @contextmanager
-def deliver_meanwhile(store: DeliveryStore, config: Config) -> Iterator[None]:
+def deliver_meanwhile(store: Store, config: Config) -> Iterator[None]:
     """Deliver meanwhile, if the file does not say otherwise."""
     whom = read_config(config)
     if not whom.rules.deliver:
@@ -351,6 +352,7 @@ def deliver_meanwhile(store: DeliveryStore, config: Config) -> Iterator[None]:
     deliverer = Deliverer(store, whom)
     deliverer.start()
     try:
-        yield
+        with look_for_lost_workers(store, whom.rules.worker_lost):
+            yield
     finally:
         deliverer.stop()

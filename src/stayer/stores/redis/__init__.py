@@ -359,6 +359,7 @@ class RedisStore(Store):
     due_schedules = _at_server(schedule_calls.due_schedules)
     fire = _at_server(schedule_calls.fire)
     take_notices = _at_server(notice_calls.take_notices)
+    add_notices = _at_server(notice_calls.add_notices)
     settle_notice = _at_server(notice_calls.settle_notice)
     retry_notices = _at_server(notice_calls.retry_notices)
     drop_notices = _at_server(notice_calls.drop_notices)

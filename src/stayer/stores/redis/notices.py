@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON
 from stayer.core.notify import notices
@@ -25,6 +26,13 @@ def take_notices(
     """Take those that are due; they are this one's for a while."""
     times = repr(float(lease)), repr(float(age))
     return [read(*each) for each in server.run("take_notices", limit, *times, NOBODY, *hooks) or ()]
+
+
+def add_notices(server: Server, found: Sequence[Notice]) -> None:
+    """Keep these, each unless there is one of its id."""
+    for each in found:
+        about = each.task, each.queue, each.event, each.to, each.attempt, repr(float(each.at))
+        server.run("add_notice", each.id, *about, codec.encode(each.record))
 
 
 def settle_notice(server: Server, notice: Notice, delivery: Delivery) -> bool:

@@ -404,6 +404,10 @@ class ClusterStore(Store):
         fan_out.check()
         return found
 
+    def add_notices(self, found: Sequence[Notice]) -> None:
+        for each in found:
+            self._shards.of(each.queue).add_notices([each])
+
     def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
         return self._shards.of(notice.queue).settle_notice(notice, delivery)
 

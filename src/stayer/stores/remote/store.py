@@ -561,6 +561,9 @@ class HttpStore(Store):
     ) -> list[Notice]:
         return []
 
+    def add_notices(self, found: Sequence[Notice]) -> None:
+        pass
+
     def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
         return False
 

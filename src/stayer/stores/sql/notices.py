@@ -69,6 +69,20 @@ def take_notices(
     return [notice_from_row(rows[seq]) for seq in seqs]
 
 
+def add_notices(tx: Transaction, found: Sequence[Notice]) -> None:
+    """Keep these, due at once, each unless there is one of its id."""
+    tx.many(
+        "notice.add",
+        [
+            (
+                each.id, each.task, each.queue, each.event, each.to, each.attempt, each.at,
+                codec.encode(each.record),
+            )
+            for each in found
+        ],
+    )  # fmt: skip
+
+
 def settle_notice(tx: Transaction, notice: Notice, delivery: Delivery) -> bool:
     """What came of the try, if it still is this one's."""
     following = None if delivery.after is None else tx.now + delivery.after

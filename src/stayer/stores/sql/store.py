@@ -409,6 +409,7 @@ class SqlStore(Store):
         with self._database.write() as tx:
             return notice_operations.take_notices(tx, hooks, limit, lease, age)
 
+    add_notices = _writes(notice_operations.add_notices)
     settle_notice = _writes(notice_operations.settle_notice)
     retry_notices = _writes(notice_operations.retry_notices)
     drop_notices = _writes(notice_operations.drop_notices)

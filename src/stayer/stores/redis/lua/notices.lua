@@ -100,6 +100,23 @@ for number = 1, math.min(limit, #due) do
 end
 return taken
 
+-- script: add_notice
+-- Store.add_notices: one that no change of a task brings, due now.
+-- ARGV   3 id, 4 the task or '', 5 queue, 6 event, 7 to, 8 attempt, 9 when it happened, 10 what is told, as JSON
+-- returns 1, or 0 if there is one of this id
+-- include: delivery
+
+local id, to = ARGV[3], ARGV[7]
+local hook = hook_of(to)
+if call('EXISTS', @notice(id)) == 1 then return 0 end
+call('HSET', @notice(id), 'task', ARGV[4], 'queue', ARGV[5], 'event', ARGV[6], 'to', to, 'attempt', ARGV[8], 'at', ARGV[9],
+     'state', 'pending', 'tries', 0, 'next', NOW, 'shown', ARGV[10])
+local place = notice_place(tonumber(ARGV[9]), id)
+call('ZADD', @notices('pending'), 0, place)
+if ARGV[4] ~= '' then call('ZADD', @notices_of(ARGV[4]), 0, place) end
+call('ZADD', @notices_due(hook), NOW, id)
+return 1
+
 -- script: settle_notice
 -- Store.settle_notice: what came of a try.
 -- ARGV   3 id, 4 the number of the try, 5 how many before it were forgiven, 6 the state it leads to, 7 after how

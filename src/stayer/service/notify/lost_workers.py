@@ -1,0 +1,103 @@
+"""Finding workers that are lost, for hooks that want to hear of it.
+
+Whoever delivers looks, servers too: if the only worker dies, nobody is left to give it up. Each
+writes the same notice, of which the store keeps one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from stayer.core.errors import StoreError
+from stayer.core.liveness.judge import BEATS_IN_A_LEASE
+from stayer.core.model import Worker
+from stayer.core.notify.notices import KEPT, lost_worker_notice
+from stayer.service.degraded import log_once
+from stayer.store import Store
+
+logger = logging.getLogger("stayer.service.notify")
+
+_LONGEST_PAUSE_S, _SHORTEST_PAUSE_S = 15.0, 0.25
+_GAP = 2.5
+"""After a pause so many times too long, what was seen before counts for nothing."""
+_STOP_TIMEOUT_S = 2.0
+
+
+class LostWorkers:
+    """Looks at workers again and again. One is lost when its lease has ended, and we have
+    looked for half a lease without a break: after an outage of the store all leases have ended, and
+    nobody is lost.
+    """
+
+    def __init__(self, store: Store, hooks: Sequence[str]) -> None:
+        self._store = store
+        self._hooks = hooks
+        self._told: set[tuple[str, int]] = set()
+        self._looked_at: float | None = None
+        self._looks_since = 0.0
+        self.pause = _SHORTEST_PAUSE_S
+        """After how many seconds to look again."""
+
+    def look(self, moment: float) -> None:
+        """Look once, at a moment of a clock that never goes back; write what is to be told."""
+        workers, now = self._store.workers(), self._store.now()
+        if self._looked_at is None or moment - self._looked_at > _GAP * self.pause:
+            self._looks_since = moment
+        self._looked_at = moment
+        leases = [worker.lease for worker in workers]
+        shortest = min(leases, default=_LONGEST_PAUSE_S * BEATS_IN_A_LEASE) / BEATS_IN_A_LEASE
+        self.pause = min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, shortest))
+        for worker in workers:
+            long_enough = moment - self._looks_since >= worker.lease / 2
+            if worker.state == "STALE" and long_enough and now - worker.beat_at < KEPT:
+                self._tell(worker, now)
+        self._told &= {(worker.id, worker.number) for worker in workers}
+
+    def _tell(self, worker: Worker, now: float) -> None:
+        if (worker.id, worker.number) in self._told:
+            return
+        held = self._store.holdings(worker.id)
+        queue = held[0].queue if held else self._choose_queue(worker)
+        self._store.add_notices(
+            [lost_worker_notice(worker, held, queue, hook, now) for hook in self._hooks]
+        )
+        self._told.add((worker.id, worker.number))
+
+    def _choose_queue(self, worker: Worker) -> str:
+        """Choose a queue that is there, if possible one of its own."""
+        there = sorted(queue.name for queue in self._store.queues())
+        own = [queue for queue in worker.queues if queue in there]
+        return (own or there or ["default"])[0]
+
+
+@contextmanager
+def look_for_lost_workers(store: Store, hooks: Sequence[str]) -> Iterator[None]:
+    """Look meanwhile, in a thread, if some hook wants to hear."""
+    if not hooks or store.remote_operator is not None:  # the server itself looks
+        yield
+        return
+    stopping = threading.Event()
+    thread = threading.Thread(
+        target=_look_until, args=(stopping, LostWorkers(store, hooks)), name="lost workers",
+        daemon=True,
+    )  # fmt: skip
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join(_STOP_TIMEOUT_S)
+
+
+def _look_until(stopping: threading.Event, lost: LostWorkers) -> None:
+    while not stopping.wait(lost.pause):
+        try:
+            lost.look(time.monotonic())
+        except StoreError as error:
+            log_once.warn_once(logger, "lost workers are looked for later", error)
+        except Exception:  # whatever it is, the next look may find more
+            logger.exception("lost workers are looked for later")
