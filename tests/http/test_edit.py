@@ -98,7 +98,9 @@ def test_code_is_changed_and_found_out_anew(
     asked = {"name": "f", "queue": "q", "id": "t", "code": {"requirements": ["numpy"]}}
     site("POST", "/v1/tasks", asked)
     reply = site("POST", "/v1/tasks/t/edit", {"code": {"requirements": "scipy", "python": "3.12"}})
-    assert reply.json["code"] == {"requirements": ["scipy"], "python": "3.12", "git": None}
+    assert reply.json["code"] == {
+        "requirements": ["scipy"], "python": "3.12", "git": None, "files": []
+    }  # fmt: skip
     apply(store, get(store, "t"), Cancel())
     changes = {"code": {"requirements": ["rich"]}}
     site("POST", "/v1/tasks/t/retry", {"code": "latest", "changes": changes})

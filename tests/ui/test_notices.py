@@ -36,7 +36,7 @@ def test_a_task_shows_whom_it_tells_and_what_came_of_it(tabs: Tabs, system: Syst
     assert too_wide(page) == 0
 
 
-def test_a_queue_shows_whom_it_tells(tabs: Tabs, system: System) -> None:
+def test_a_queue_shows_whom_it_notifies(tabs: Tabs, system: System) -> None:
     control.set_queue(system.fleet.store, "others", notify=["failed:somebody"])
     page = tabs.open("queues")
-    expect(page.get_by_text("tells failed:somebody")).to_be_visible()
+    expect(page.get_by_text("notifies failed:somebody")).to_be_visible()

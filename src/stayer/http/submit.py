@@ -16,6 +16,7 @@ from stayer.core.model import JSON, NewTask, Submitted
 from stayer.core.submit import checks
 from stayer.core.submit.accepted_json import encode_accepted
 from stayer.core.submit.json import parse_submission
+from stayer.core.submit.names import check_word
 from stayer.http.problem import Problem
 from stayer.http.route import INLINE_BODY_BYTES, Answer, Call
 from stayer.http.scopes import check_answer, check_new
@@ -113,6 +114,8 @@ def _new_task(call: Call, text: bytes, what: str, draw: Callable[[], str]) -> Ne
     fields.setdefault("queue", queue)
     fields.setdefault("retries", settings.retries)
     fields.setdefault("owner", call.who.name)
+    if isinstance(claimed := fields.get("submitted_by"), str):
+        check_word("submitted_by", claimed)  # what anybody says has a limit, also if it is not used
     fields["submitted_by"] = call.submitter
     if call.who.queues:
         fields["owner"] = call.who.name  # fair turns of owners are not to be had many times
