@@ -95,7 +95,9 @@ def test_no_worker_goes_on_with_a_restored_store_as_if_nothing_had_been(
     stayer("backup", str(file)).works()
     [after] = take(store)  # started after the backup: it waits in there
 
-    done = stayer("restore", str(file), "--to", target).works(note="1 tasks that were running")
+    done = stayer("restore", str(file), "--to", target).works(
+        note="1 task that was running is back"
+    )
     restored = open_store(target)
     assert restored.workers() == []
     for id in (running.id, after.id):
@@ -164,10 +166,11 @@ def test_what_can_not_be_is_said(
     assert "is there already" in stayer("backup", str(file)).err
     assert "there is no folder" in stayer("backup", f"{tmp_path}/none/x.db").err
     assert "there is no file" in stayer("restore", "nowhere.db", "--to", target).err
-    (tmp_path / "text").write_text("hello")
-    refused = stayer("restore", f"{tmp_path}/text", "--to", target)
+    (tmp_path / "encode.sh").write_text("echo\n" * 200)
+    refused = stayer("restore", f"{tmp_path}/encode.sh", "--to", target)
     assert refused.code == 2
-    assert "text" in refused.err
+    assert f"{tmp_path}/encode.sh can't be read as a backup: file is not" in refused.err
+    assert not Path(target.removeprefix("sqlite:///")).exists()
     assert "is no backup" in stayer("restore", url.removeprefix("sqlite:///"), "--to", target).err
     stayer("restore", str(file), "--to", target).works(note="copied")
     assert "is not empty" in stayer("restore", str(file), "--to", target).err

@@ -172,6 +172,15 @@ def test_at_a_terminal_it_says_why_it_waits(apart: Apart, store: Store) -> None:
         assert terminal.end() == 3
 
 
+def test_without_a_terminal_it_says_once_what_somebody_must_do(apart: Apart, store: Store) -> None:
+    process = apart.start("run", "--id", "t", "-q", "q", "--", "true")
+    assert process.stderr is not None
+    assert "task t waits: no worker listens to queue q" in process.stderr.readline()
+    control.cancel(store, "t")
+    assert process.communicate()[1].count("\n") == 1  # that it was cancelled
+    assert process.returncode == 3
+
+
 def test_at_a_terminal_it_does_not_count_down(apart: Apart, store: Store) -> None:
     with Terminal(apart, "run", "--id", "t", "--delay", "40s", "--", "true") as terminal:
         terminal.until("task t waits: it is due in")

@@ -248,7 +248,18 @@ def test_up_says_where_the_store_is_if_only_it_knows(fleet: Site) -> None:
     lines = log.read_text().splitlines()
     assert lines[1] == "1 slot for tasks of some"
     assert lines[2].startswith("Ctrl-C stops what runs, and the next `stayer up` begins it again")
-    assert lines[3].endswith(f"stayer run --store {fleet.url} -q some -- echo hello")
+    assert lines[3].endswith(f"stayer run --store {fleet.url} -q some -- true")
+
+
+def test_up_names_no_command_where_it_runs_none(fleet: Site, folder: Path) -> None:
+    (folder / "tasks.py").write_text("import stayer\napp = stayer.App()\n")
+    process = fleet.start("--app", "tasks", "--no-serve", verb="up")
+    log = fleet.folder / "one.log"
+    until(lambda: b"takes tasks" in log.read_bytes(), "for it to begin")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    assert "it runs the functions of tasks, and no commands" in log.read_text()
+    assert "stayer run" not in log.read_text()
 
 
 def test_threads_need_an_app_and_nothing_that_is_for_processes(stayer: Here) -> None:

@@ -31,7 +31,7 @@ def test_its_commands_and_examples_work(reader: Reader) -> None:
     [console] = [block for block in blocks(README) if block.language == "console"]
     typed = [step.command for step in steps(console)]
     install, up, *commands = (command.partition(" #")[0].rstrip() for command in typed)
-    assert (install, up) == ("pip install '.[web]'", "stayer up")
+    assert (install, up) == ("pip install '.[web,code]'", "stayer up")
     for block in blocks(README):
         if block.title:
             reader.follow(block)
@@ -44,6 +44,7 @@ def test_its_commands_and_examples_work(reader: Reader) -> None:
     assert printed[0] == "film-1\n"
     reader.run("stayer add --id train -- python3 train.py && stayer wait train")
     assert '"loss":' in reader.run("stayer show train")
+    reader.run("python3 train.py")  # by hand
     assert reader.run("python3 jobs.py").strip() == str(
         len((reader.folder / "jobs.py").read_text().splitlines())
     )

@@ -7,7 +7,7 @@ import rich_click as click
 from stayer.cli.command import Given, argument, command
 from stayer.cli.common_options import json_option
 from stayer.cli.move import told
-from stayer.cli.output import note, print_json, print_line
+from stayer.cli.output import note, plural, print_json, print_line
 from stayer.service import backup as backups
 from stayer.service.backup import Settled
 from stayer.service.move import address
@@ -35,9 +35,9 @@ def restore(given: Given, file: str | None, target_url: str, resume: bool, as_js
     """
     target = open_store(target_url)
     try:
-        target.setup()
         counts: dict[str, int] = {}
         if file is None:
+            target.setup()
             settled = backups.settle(target, resume=resume)
         else:
             with told() as tell:
@@ -57,8 +57,10 @@ def _say(target: Store, settled: Settled, counts: dict[str, int], as_json: bool)
             }
         )  # fmt: skip
         return
-    print_line(f"{address(target)} is ready: {counts.get('tasks', 0):,} tasks restored")
-    if settled.returned:
+    print_line(f"{address(target)} is ready: {plural(counts.get('tasks', 0))} restored")
+    if settled.returned == 1:
+        note("1 task that was running is back in its queue")
+    elif settled.returned:
         note(f"{settled.returned:,} tasks that were running are back in their queues")
     if settled.paused:
         note("all queues are paused. When no worker of the old store is left, let them go on:")

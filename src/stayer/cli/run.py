@@ -21,12 +21,14 @@ from stayer.core import codec
 from stayer.core.fault_text import fault_line
 from stayer.core.model import FINISHED, QUEUED, Fault, Task
 from stayer.service.control import tasks as control
-from stayer.service.explain import why_waiting
+from stayer.service.explain import needs_somebody, why_waiting
 from stayer.service.operator import operator_of
 from stayer.store import Store
 
 _EXPLAIN_AFTER_S = 1.0
 """How long it may wait before somebody wants to know why, in seconds."""
+_EXPLAIN_TO_FILES_AFTER_S = 3.0
+"""The same where no terminal is, and only what somebody must do something about."""
 _NUMBERS = re.compile(r"\d[\d.,]*\w*")
 """With their units. What only counts down is not said again."""
 
@@ -147,9 +149,14 @@ class Waiting:
             self._last_line = ""
             self._since = time.monotonic()
             return
-        if time.monotonic() - self._since < _EXPLAIN_AFTER_S or not _somebody_looks():
+        somebody_looks = _somebody_looks()
+        patience = _EXPLAIN_AFTER_S if somebody_looks else _EXPLAIN_TO_FILES_AFTER_S
+        if time.monotonic() - self._since < patience or (self._last_line and not somebody_looks):
             return
-        why = why_waiting(operator_of(self._store).explain(task.id))
+        found = operator_of(self._store).explain(task.id)
+        if not somebody_looks and not needs_somebody(found):
+            return
+        why = why_waiting(found)
         kind = " ".join(_NUMBERS.sub("", why).split())
         if kind != self._last_line:
             note(f"task {task.id} waits: {why}")

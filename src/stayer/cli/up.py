@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from contextlib import ExitStack
 from typing import Any
 
@@ -69,5 +70,15 @@ def _welcome(given: Given, plan: WorkerPlan) -> None:
         "Ctrl-C stops what runs, and the next `stayer up` begins it again"
         + (f" (`kill -HUP {os.getpid()}` leaves it running)" if plan.threads is None else "")
     )
-    if plan.threads is None:
-        print_line(f"try, in another terminal: stayer run{where}{queue} -- echo hello")
+    if plan.threads is None and (command := _command_to_try(plan)):
+        print_line(f"try, in another terminal: stayer run{where}{queue} -- {command}")
+    elif app := plan.handlers.get("app"):
+        print_line(f"it runs the functions of {app}, and no commands: --allow-commands adds these")
+
+
+def _command_to_try(plan: WorkerPlan) -> str | None:
+    """Return a command that this worker would run, if one can be told."""
+    if plan.handlers.get("allow_commands"):
+        return "echo hello"
+    named = plan.handlers.get("allow_command", ())
+    return next((shlex.quote(each) for each in named if not set(each) & set("*?[")), None)

@@ -153,6 +153,7 @@ def restore(file: str, target: Store, tell: Tell, *, resume: bool = False) -> tu
         copy = _unsealed(file, os.path.join(folder, "copy.db"))
         try:
             settled = settle(copy, resume=resume)
+            target.setup()  # only now: a name that was mistyped leaves no empty store
             return settled, moving.move(copy, target, tell)
         finally:
             copy.close()
@@ -163,7 +164,7 @@ def _unsealed(file: str, place: str) -> Store:
     try:
         copy_file(file, place)
     except StoreUnusable as error:
-        raise BadInput(f"{file} can't be read as a backup: {error}") from error
+        raise BadInput(f"{file} can't be read as a backup: {error.__cause__ or error}") from error
     prefix = sealed_prefix(place)
     if prefix is None:
         raise BadInput(f"{file} is no backup: `stayer backup FILE` makes one")
@@ -176,7 +177,8 @@ def _unsealed(file: str, place: str) -> Store:
         copy.setup()  # it may be of an older Stayer
     except StoreUnusable as error:
         copy.close()
-        raise BadInput(f"{file} is no backup of a store: {error}") from error
+        said = str(error).replace(place, file)
+        raise BadInput(f"{file} is no backup of a store: {said}") from error
     except BaseException:
         copy.close()
         raise

@@ -141,7 +141,8 @@ class Handlers(Struct, frozen=True, kw_only=True):
                 raise NotAllowed(f"{no_handler(task)}, unless its code says where that is")
         elif self.code is None:
             raise NotAllowed(
-                "it needs code to be installed, and this worker installs none: see --allow-code"
+                "it needs code to be installed, and this worker installs none: see --allow-code, "
+                "which needs uv (pip install 'stayer[code]')"
             )
         else:
             self.code.check(task)

@@ -368,6 +368,8 @@ def _has_ended(look: Look) -> Reason | None:
 
 
 SILENT = ("worker-silent", "worker-keeps", "threads-stuck")
+NEEDS_SOMEBODY = ("held", "queue-paused", "no-worker", "no-handler", "draining", "refused")
+"""As long as one of these holds, no task starts by itself."""
 
 REASONS: tuple[Callable[[Look], Reason | None], ...] = (
     _too_old,
