@@ -14,9 +14,11 @@ import pytest
 from stayer.core.insight.statistics import Recorder
 from stayer.core.lifecycle import Done
 from stayer.core.model import EVERYTHING, NewTask
+from stayer.http.bells import Bells
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import get, new, register, submit
+from tests.faults.fleet import until
 from tests.http.serving import Reply, Site, served_here
 
 
@@ -367,6 +369,45 @@ class TestWaits:
         position = node("GET", "/wait").json["position"]
         position = node("GET", f"/wait?since={position}&seconds=0.2").json["position"]
         assert node("GET", f"/wait?since={position}&seconds=0.1").json["news"] is False
+
+    def test_at_several_servers_in_turn_end_with_their_time_and_miss_nothing(
+        self, store: Store, node: Node, tmp_path: Path, url: str
+    ) -> None:
+        put(store, "a")
+        node.take()
+        with served_here(tmp_path, url, beside=node.site) as second:
+            nodes = (node, Node(second, node.token))
+            position = "elsewhere-7"
+
+            def listen(which: int, seconds: float) -> bool:
+                nonlocal position
+                path = f"/wait?queue=q&seconds={seconds}&since={position}"
+                answer = nodes[which]("GET", path).json
+                assert (answer["position"] != position) == answer["news"]
+                position = answer["position"]
+                return bool(answer["news"])
+
+            assert [listen(which, 0.05) for which in (0, 1)] == [True, True], "they are new"
+            until(lambda: not any(listen(which, 0.05) for which in (0, 1)), "for silence")
+
+            control.cancel(store, "a")
+            assert [listen(which, 60) for which in (0, 1)] == [True, True]
+
+    def test_with_a_position_that_the_server_does_not_know_are_answered_slowly(
+        self, node: Node, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        waits: list[float] = []
+        wait = Bells.wait
+
+        async def note(bells: Bells, *arguments: Any) -> str:
+            waits.append(arguments[-1])
+            return await wait(bells, *arguments)
+
+        monkeypatch.setattr(Bells, "wait", note)
+        monkeypatch.setattr("stayer.http.work._STRANGER_WAIT_S", 0.1)
+        assert node("GET", "/wait?seconds=60&since=elsewhere-7").json["news"] is True
+        assert node("GET", "/wait?seconds=0&since=elsewhere-7").json["news"] is True
+        assert waits == [0.1]
 
 
 def test_leaving_gives_all_back_and_may_be_said_twice(store: Store, node: Node) -> None:

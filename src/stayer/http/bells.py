@@ -27,6 +27,8 @@ _LINGER_S = 120.0
 _LOOK_S = 5.0
 _RETRY_S = 1.0
 """Between two attempts at a store that does not answer."""
+_SERVERS = 4
+"""Of how many servers a position tells, at most."""
 
 
 class Bells:
@@ -77,6 +79,19 @@ class Bells:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._rung.wait(), left)
         return now
+
+    def read_position(self, since: str | None) -> tuple[str | None, list[str]]:
+        """Return what this server has said of itself in a position (None: nothing), and what others
+        have, newest first: behind a proxy, each request may come to another server.
+        """
+        own: str | None = None
+        others: list[str] = []
+        for part in since.split(".") if since else ():
+            if part.startswith(f"{self._boot}-"):
+                own = part
+            else:
+                others.append(part)
+        return own, others[: _SERVERS - 1]
 
     def ring_worker(self, worker: str) -> None:
         """Wake a worker, if it waits here; to be called from any thread."""

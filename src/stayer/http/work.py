@@ -44,6 +44,8 @@ T = TypeVar("T")
 LOG_LIMIT_BYTES = 1_000_000
 LONGEST_WAIT_S = 60.0
 LEASES_S = (2.0, 86400.0)
+_STRANGER_WAIT_S = 1.0
+"""How long whoever names no position of this server is kept waiting, if nothing happens."""
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 _BYTES = "application/octet-stream"
 _FAULTY: tuple[Ending, ...] = (
@@ -336,11 +338,16 @@ async def wait(call: Call) -> Answer:
     queues = _queues(call, query.queue) if query.queue else ()
     bells = call.service.bells
     position = await bells.listen(worker, queues)
-    if query.since == position and query.seconds > 0:
-        work = bells.wait(worker, queues, position, query.seconds)
-        position = await while_there(call, work)
-    news = query.since is not None and position != query.since
-    return Answer({"news": news, "position": position}, headers={"cache-control": "no-store"})
+    since, others = bells.read_position(query.since)
+    # Who comes from other servers only may have missed something, but asks again and again.
+    seconds = query.seconds if since is not None else min(query.seconds, _STRANGER_WAIT_S)
+    if query.since is not None and since in (position, None) and seconds > 0:
+        position = await while_there(call, bells.wait(worker, queues, position, seconds))
+    if position == since:
+        answer: JSON = {"news": False, "position": query.since}
+    else:
+        answer = {"news": query.since is not None, "position": ".".join((position, *others))}
+    return Answer(answer, headers={"cache-control": "no-store"})
 
 
 # Tasks
