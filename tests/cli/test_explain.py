@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from stayer.core.lifecycle import Done
+from stayer.core.lifecycle import Done, Snooze
+from stayer.core.refused_tasks import REFUSED
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Here
@@ -31,6 +32,15 @@ def test_when_it_starts_and_ends(stayer: Here, store: Store) -> None:
     assert "- it is the next to be taken" in said
     assert "starts about now" in said
     assert "(a guess, from the only one of its kind)" in said
+
+
+def test_no_start_is_forecast_while_somebody_must_act(stayer: Here, store: Store) -> None:
+    register(store)
+    refused = Snooze(60.0, f"{REFUSED}: it needs code to be installed")
+    task = apply(store, started(store, name="n"), refused)
+    said = stayer("explain", task.id).works().out
+    assert "it needs code to be installed" in said
+    assert "starts about" not in said
 
 
 @pytest.mark.parametrize(
