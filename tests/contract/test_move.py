@@ -15,6 +15,7 @@ from stayer.core.history.line import Line
 from stayer.core.lifecycle import Cancel, Done, Start
 from stayer.core.model import FINISHED
 from stayer.core.move.records import STAGES, Record, Seal, TaskCopy
+from stayer.core.notify.notices import lost_worker_notice
 from stayer.core.schedules.model import Firing
 from stayer.service import move as moving
 from stayer.service.control.tasks import hold, release
@@ -31,6 +32,7 @@ from tests.contract.builders import (
     submit,
     take,
     take_one,
+    worker,
 )
 from tests.contract.conftest import FreshUrl
 from tests.contract.moved import Breaking, Killed, differences, everything, fill, leave
@@ -183,6 +185,9 @@ CHANGES: dict[str, Callable[[Store], object]] = {
     "drop a queue": lambda store: store.drop_queue("q", 9),
     "forget": lambda store: store.forget({"complete": 0.0, "failed": 0.0}, 99),
     "promote": lambda store: store.promote(99),
+    "add a notice": lambda store: store.add_notices(
+        [lost_worker_notice(worker(), (), "q", "mail", store.now())]
+    ),
 }
 QUIET_CHANGES: dict[str, Callable[[Store], object]] = {
     "take notices": lambda store: store.take_notices(["mail"], 9, 60.0, 1e6) or None,

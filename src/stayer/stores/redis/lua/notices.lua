@@ -104,8 +104,9 @@ return taken
 -- Store.add_notices: one that no change of a task brings, due now.
 -- ARGV   3 id, 4 the task or '', 5 queue, 6 event, 7 to, 8 attempt, 9 when it happened, 10 what is told, as JSON
 -- returns 1, or 0 if there is one of this id
--- include: delivery
+-- include: delivery, events
 
+last_number() -- before anything is written: the store may be sealed
 local id, to = ARGV[3], ARGV[7]
 local hook = hook_of(to)
 if call('EXISTS', @notice(id)) == 1 then return 0 end
