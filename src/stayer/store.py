@@ -22,7 +22,7 @@ Rules that hold for every operation:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, Unpack
 
 from stayer.core.availability import Reach
@@ -32,6 +32,8 @@ from stayer.core.insight.explanation import Explanation
 from stayer.core.insight.failures import Failures
 from stayer.core.insight.health import Finding
 from stayer.core.insight.queue_stats import Figures
+from stayer.core.liveness import lost_workers
+from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import (
     JSON,
     Attempt,
@@ -325,6 +327,11 @@ class ReadStore(StoreBase, Protocol):
     def workers(self) -> list[Worker]:
         """List all that are not buried; `STALE` when their lease is over."""
 
+    def lost_workers(self) -> list[LostWorker]:
+        """List the newest of those that were given up, the newest first: as many as are kept
+        (`core.liveness.lost_workers`). For people to look at; see `known_lost_workers`.
+        """
+
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
         """List these schedules (those that exist), or all, by name."""
 
@@ -521,17 +528,20 @@ class WorkerStore(ReadStore, Protocol):
         """Mark as dead the workers whose last number is still the one given; the answer is every
         task that any dead worker still holds, to be decided as lost. Forgets dead workers that
         hold nothing. Each that was not dead before is an event, `core.insight.totals.WORKER_LOST`,
-        of no task and no queue. Raises LeaseLost if the judge itself is not registered or dead.
-        A judge that is no worker is None.
+        of no task and no queue, and is among the `lost_workers` from now on. Raises LeaseLost if
+        the judge itself is not registered or dead. A judge that is no worker is None.
         """
 
     def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
         """List what the worker holds in these queues; none named: in all."""
 
-    def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
+    def drop_worker(
+        self, worker: str, number: int | None = None, is_lost: bool = False
+    ) -> list[Task]:
         """Bury on somebody's word: only a stale one (else Refused), or, with its own last number,
-        a worker that takes its leave (LeaseLost if it is not its last). The answer is what it held,
-        to be decided as lost. One that does not take its leave is an event, as in `bury`. Raises
+        a worker that takes its leave (LeaseLost if it is not its last), or that a server has judged
+        to be dead (`is_lost`). The answer is what it held, to be decided as lost. One that does not
+        take its leave is an event, and is among the `lost_workers`, as in `bury`. Raises
         UnknownWorker.
         """
 
@@ -750,3 +760,15 @@ def known_workers(store: ReadStore) -> list[Worker]:
         if not store.in_parts:
             raise
         return store.workers_of(store.reach(()).queues)
+
+
+def known_lost_workers(store: ReadStore, alive: Collection[Worker]) -> list[LostWorker]:
+    """List the workers that are down for people to look at, the newest first: those that were given
+    up within a day and are not back. None while the place that knows them is away.
+    """
+    try:
+        return lost_workers.still_listed(store.lost_workers(), alive, store.now())
+    except StoreUnreachable:
+        if not store.in_parts:
+            raise
+        return []

@@ -122,6 +122,20 @@ def test_a_stale_worker_is_a_warning(stayer: Here, store: Store, tmp_path: Path)
     assert "workers rm" in found["todo"]
 
 
+def test_a_node_whose_worker_was_lost_is_a_warning_until_there_is_one_again(
+    stayer: Here, store: Store
+) -> None:
+    for name in ("lost", "alive"):
+        register(store, name)
+    store.bury("alive", {"lost": 1})
+    found = findings(stayer, 0)["down"]
+    assert found["status"] == "warn"
+    assert "node-of-lost: no heartbeat for" in found["message"]
+
+    register(store, "new", node="node-of-lost")
+    assert findings(stayer, 0)["down"]["status"] == "ok"
+
+
 @pytest.mark.parametrize(("free", "status"), [(2e9, "ok"), (5e8, "warn"), (1e6, "fail")])
 def test_little_space_is_a_warning_and_none_a_failure(
     stayer: Here, store: Store, monkeypatch: pytest.MonkeyPatch, free: float, status: str

@@ -89,8 +89,8 @@ def fill(store: Store, number: int, queue: str = "q", **fields: Any) -> list[str
 
 
 def worker(id: str = "w", **fields: Any) -> Worker:
-    fields.setdefault("queues", ("q",))
-    return Worker(id=id, node=f"node-of-{id}", pid=4242, **fields)
+    about = {"node": f"node-of-{id}", "queues": ("q",), **fields}
+    return Worker(id=id, pid=4242, **about)
 
 
 def register(store: Store, id: str = "w", **fields: Any) -> Worker:

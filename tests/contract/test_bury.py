@@ -6,9 +6,10 @@ import pytest
 
 from stayer.core.errors import LeaseLost, Refused, UnknownWorker
 from stayer.core.lifecycle import Cancel, Done, WorkerLost
+from stayer.core.liveness.lost_workers import BY_OPERATOR, BY_SERVER, KEPT_S, MOST, why
 from stayer.core.model import Task
 from stayer.service.control import tasks as control
-from stayer.store import Store
+from stayer.store import Store, known_lost_workers
 from tests.contract.builders import (
     Clock,
     apply,
@@ -287,3 +288,63 @@ class TestHoldings:
 
 def by_id(task: Task) -> str:
     return task.id
+
+
+class TestLostWorkers:
+    """Workers that were given up stay visible, and are workers no more."""
+
+    @pytest.fixture(autouse=True)
+    def _judge(self, store: Store) -> None:
+        register(store, "judge")
+
+    def test_tell_since_when_why_and_what_they_ran(self, store: Store, clock: Clock) -> None:
+        register(store, "w", queues=("q",))
+        task = started(store, "w")
+        last_beat = next(each.beat_at for each in store.workers() if each.id == "w")
+        clock.advance(300)
+        beat(store, "judge", 2)
+
+        control.lose(store, store.bury("judge", {"w": 1}))
+        store.bury("judge", {})
+
+        [lost] = known_lost_workers(store, store.workers())
+        assert (lost.id, lost.node, lost.pid) == ("w", worker("w").node, worker("w").pid)
+        assert (lost.running, lost.tasks) == (1, (task.id,))
+        assert lost.beat_at == pytest.approx(last_beat)
+        assert lost.lost_at == pytest.approx(last_beat + 300, abs=30)
+        assert why(lost).endswith("then given up by worker judge")
+        assert names(store) == ["judge"]
+        assert store.holdings("w") == []
+        with pytest.raises(UnknownWorker):
+            store.drop_worker("w")
+
+    def test_are_those_that_an_operator_or_a_server_gave_up_but_not_those_that_left(
+        self, store: Store, clock: Clock
+    ) -> None:
+        for name in ("dropped", "silent", "left"):
+            register(store, name)
+        store.drop_worker("left", 1)
+        store.drop_worker("silent", 1, is_lost=True)
+        clock.advance(1000)
+        store.drop_worker("dropped")
+        found = {lost.id: lost.by for lost in known_lost_workers(store, ())}
+        assert found == {"dropped": BY_OPERATOR, "silent": BY_SERVER}
+        assert [*found] == ["dropped", "silent"]
+
+    def test_are_listed_for_a_day_and_not_once_they_are_back(
+        self, store: Store, clock: Clock
+    ) -> None:
+        for name in ("w", "back"):
+            register(store, name)
+        store.bury("judge", {"w": 1, "back": 1})
+        register(store, "back")
+        assert [lost.id for lost in known_lost_workers(store, store.workers())] == ["w"]
+        clock.advance(KEPT_S + 60)
+        assert known_lost_workers(store, store.workers()) == []
+
+    def test_are_no_more_than_some_however_many_crash(self, store: Store) -> None:
+        for number in range(MOST + 3):
+            register(store, f"w{number}")
+            store.drop_worker(f"w{number}", 1, is_lost=True)
+        found = [lost.id for lost in store.lost_workers()]
+        assert found == [f"w{number}" for number in reversed(range(3, MOST + 3))]

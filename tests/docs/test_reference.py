@@ -13,6 +13,7 @@ from stayer import aio, config
 from stayer.client.submit import Options
 from stayer.core import codec
 from stayer.core.fields import POLICY
+from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import Attempt, Event, Fault, Progress, QueueInfo, Task, Worker
 from tests.docs.pages import section, text
 
@@ -30,6 +31,9 @@ CLASSES: dict[type, str] = {
     stayer.Context: "## Context",
 }
 MADE_BY_USERS = (stayer.Client, stayer.App, stayer.Flow)
+LOST = LostWorker(
+    id="id", node="node", pid=1, version="1", started_at=0, beat_at=0, lost_at=0, by="a server"
+)
 FIELDS = {*Task.__struct_fields__, *POLICY}
 """Those of the record, which the page leaves to that of JSON."""
 FOR_INSIDE = {"heart", "is_cancelled", "begun", "forget"}
@@ -134,6 +138,7 @@ def keys(heading: str) -> list[str]:
         ("## An event", codec.event_record(Event(number=1, at=0, id="", queue="", event=""))),
         ("## A queue", codec.queue_record(QueueInfo(name="queue"))),
         ("## A worker", codec.worker_record(Worker(id="id", node="node", pid=1))),
+        ("## A worker that is down", codec.lost_worker_record(LOST)),
         ("### An error", dict.fromkeys(Fault.__struct_fields__)),
         ("### A progress", dict.fromkeys(Progress.__struct_fields__)),
     ],

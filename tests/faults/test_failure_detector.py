@@ -193,9 +193,9 @@ def test_one_that_beats_while_it_is_judged_stays(
     watch(watcher, now, looks=10)
     drop = fleet.store.drop_worker
 
-    def beat_first(id: str, number: int | None = None) -> object:
+    def beat_first(id: str, number: int | None = None, is_lost: bool = False) -> object:
         fleet.store.beat(worker, 2, "just in time", [])
-        return drop(id, number)
+        return drop(id, number, is_lost)
 
     monkeypatch.setattr(fleet.store, "drop_worker", beat_first)
     somebody_comes(fleet.store)
@@ -219,10 +219,10 @@ def test_one_that_can_not_be_given_up_keeps_no_other_waiting(
     hold_a_task(fleet.store)
     drop = fleet.store.drop_worker
 
-    def fail_for_one(id: str, number: int | None = None) -> object:
+    def fail_for_one(id: str, number: int | None = None, is_lost: bool = False) -> object:
         if id == "a":
             raise StoreUnreachable("its part of the store is away")
-        return drop(id, number)
+        return drop(id, number, is_lost)
 
     monkeypatch.setattr(fleet.store, "drop_worker", fail_for_one)
     watcher = Watcher(fleet.store)

@@ -28,7 +28,18 @@ from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.remote.connection import Connection
 from tests.client.actors import take
-from tests.contract.builders import VALUES, apply, beat, fill, get, new, started, submit, taken
+from tests.contract.builders import (
+    VALUES,
+    apply,
+    beat,
+    fill,
+    get,
+    new,
+    register,
+    started,
+    submit,
+    taken,
+)
 from tests.http.serving import Process, Site
 
 
@@ -106,6 +117,18 @@ def test_queues_and_workers_are_seen_and_set(client: stayer.Client, worker: str)
     assert [found.id for found in client.workers()] == [worker]
     assert len(list(client.find(queues="q", states="pending"))) == 1500
     assert queue.drop(force=True) == 1500
+
+
+def test_lost_workers_are_seen_through_a_server(client: stayer.Client, store: Store) -> None:
+    register(store, "judge")
+    register(store, "lost")
+    started(store, "lost")
+    store.bury("judge", {"lost": 1})
+    [lost] = store.lost_workers()
+    [seen] = client.store.lost_workers()
+    assert seen.beat_at == pytest.approx(lost.beat_at, abs=0.01)
+    assert (seen.id, seen.by, seen.running, seen.tasks) == ("lost", lost.by, 1, lost.tasks)
+    assert [found.id for found in client.store.workers()] == ["judge"]
 
 
 def test_the_same_id_with_other_parameters_is_a_warning(client: stayer.Client) -> None:

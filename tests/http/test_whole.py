@@ -75,6 +75,11 @@ def test_workers_are_listed_and_stale_ones_dropped(site: Site, store: Store, url
     site("DELETE", "/v1/workers/none").is_problem(404, "unknown-worker")
     assert site("DELETE", "/v1/workers/old").json == {"id": "old", "returned": 1}
     assert get(store, task.id).state == "pending"
+    left = site("GET", "/v1/workers").json
+    assert [worker["id"] for worker in left["workers"]] == ["w"]
+    assert [(lost["id"], lost["by"], lost["tasks"]) for lost in left["down"]] == [
+        ("old", "an operator", [task.id])
+    ]
     past.close()
 
 

@@ -267,6 +267,23 @@ def test_a_worker_is_drained_by_a_button(tabs: Tabs, system: System) -> None:
     assert system.fleet.get(id).state == "complete"
 
 
+def test_a_lost_worker_is_down_with_the_reason_and_what_it_ran(tabs: Tabs, system: System) -> None:
+    store = system.fleet.store
+    register(store, "judge")
+    register(store, "lost")
+    task = started(store, "lost")
+    page = tabs.open("nodes")
+    cards = page.locator(".worker")
+    expect(cards.filter(has_text="node-of-lost").locator(".badge")).to_have_text("PROCESSING")
+    store.bury("judge", {"lost": 1})
+    card = cards.filter(has_text="node-of-lost")
+    expect(card.locator(".badge")).to_have_text("DOWN")
+    expect(card).to_contain_text("given up by worker judge")
+    expect(card.locator(f'a[href="#/task/{task.id}"]')).to_be_visible()
+    expect(card.get_by_role("button")).to_have_count(0)
+    picture(page, "down")
+
+
 def test_the_timeline_shows_attempts_of_what_waits_again(tabs: Tabs, system: System) -> None:
     store = system.fleet.store
     register(store)

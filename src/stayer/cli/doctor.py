@@ -26,11 +26,13 @@ from stayer.config import DEFAULT, HOW_TO_TRUST, SETTINGS, Config
 from stayer.config.trust import distrust, readers
 from stayer.core.errors import Refused, StayerError
 from stayer.core.insight.health import Finding
+from stayer.core.liveness import lost_workers
+from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.liveness.silent import stuck_for
 from stayer.core.model import Worker
 from stayer.core.units import format_duration, format_size
 from stayer.service.degraded.partial import partly
-from stayer.store import Store, known_workers
+from stayer.store import Store, known_lost_workers, known_workers
 
 _OLDEST_SQLITE = (3, 35, 0)
 _NETWORK_FILE_SYSTEMS = {
@@ -325,6 +327,8 @@ def _check_refused_results(state: Path) -> Iterator[Finding]:
     )
 
 
+_NODES_NAMED = 3
+"""How many nodes without a worker are named."""
 _HOW_TO_FOLLOW = "set STAYER_STORE, or store in stayer.toml, to that one, and start workers again"
 
 
@@ -344,9 +348,7 @@ def _check_store(store: Store) -> Iterator[Finding]:
         yield _check_queues(len(queues), away)
         yield from store.check()
         yield _check_clock(apart)
-        yield from _look_if_allowed(
-            "workers", lambda: [_check_workers(known_workers(store), store.now())]
-        )
+        yield from _look_if_allowed("workers", lambda: list(_check_all_workers(store)))
         if not away:
             yield from _look_if_allowed("notices", lambda: list(_check_notices(store)))
     except StayerError as error:
@@ -383,6 +385,31 @@ def _check_clock(apart: float) -> Finding:
         "warn",
         f"the store's clock is {format_duration(abs(apart))} {side} this one",
         "set both by NTP: etas and ages are by the store's clock",
+    )
+
+
+def _check_all_workers(store: Store) -> Iterator[Finding]:
+    alive = known_workers(store)
+    yield _check_workers(alive, store.now())
+    if down := known_lost_workers(store, alive):
+        yield _check_down(down, alive)
+
+
+def _check_down(down: list[LostWorker], alive: list[Worker]) -> Finding:
+    """Warn of nodes that are gone; a worker that was started again on its node is good news."""
+    nodes = {worker.node for worker in alive if worker.state != "STALE"}
+    gone = {lost.node: lost for lost in reversed(down) if lost.node not in nodes}
+    lost = f"{plural(len(down), 'worker')} lost in the last day"
+    if not gone:
+        return Finding("down", "ok", f"{lost}; on each of their nodes there is one again")
+    said = "; ".join(
+        f"{node}: {lost_workers.why(last)}" for node, last in list(gone.items())[-_NODES_NAMED:]
+    )
+    return Finding(
+        "down",
+        "warn",
+        f"{lost}, and no worker runs any more on {plural(len(gone), 'node')} ({said})",
+        "look at that machine, or start a worker there again; `stayer workers` lists all",
     )
 
 

@@ -18,6 +18,7 @@ from stayer.cli.output import is_terminal, on_screen, safe
 from stayer.core.fault_text import error_line
 from stayer.core.insight.failures import Failure
 from stayer.core.insight.queue_stats import Figures
+from stayer.core.liveness.lost_workers import LostWorker, why
 from stayer.core.liveness.silent import stuck_for
 from stayer.core.model import STATES, QueueInfo, Worker
 from stayer.core.ordering import rate_limit
@@ -212,6 +213,24 @@ def workers_table(workers: Sequence[Worker], now: float) -> Table:
             cell(f"{age(now - worker.beat_at)} ago"),
             cell(age(now - worker.started_at)),
             cell(worker.version),
+        )
+    return table
+
+
+def lost_workers_table(lost: Sequence[LostWorker], now: float) -> Table:
+    """Make the table of workers that are down."""
+    table = grid("ID", "STATE", "NODE*", "DOWN SINCE", "WHY*", "RAN*")
+    for each in lost:
+        shown, others = ", ".join(each.tasks), each.running - len(each.tasks)
+        reason = cell(why(each))
+        reason.no_wrap, reason.overflow = False, "fold"  # not to be cut: it is what one looks for
+        table.add_row(
+            cell(each.id),
+            cell("DOWN", STYLES["STALE"]),
+            cell(each.node),
+            cell(f"{age(now - each.beat_at)} ago"),
+            reason,
+            cell(f"{shown} and {others:,} more" if others > 0 and shown else shown or "nothing"),
         )
     return table
 

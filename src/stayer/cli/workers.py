@@ -11,27 +11,39 @@ from stayer.cli.param_types import complete_worker
 from stayer.cli.tries import Tries
 from stayer.core import codec
 from stayer.service.operator import operator_of
-from stayer.store import known_workers
+from stayer.store import known_lost_workers, known_workers
 
 
 @click.group(cls=Group, invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print an array of workers, as JSON.")
 @click.pass_context
 def workers(context: click.Context, as_json: bool) -> None:
-    """List workers; remove a stale one."""
+    """List workers; remove a stale one.
+
+    A worker that was given up as dead is listed as DOWN for a day, with the reason.
+    """
     if context.invoked_subcommand is not None:
         return
     given: Given = context.obj
     store = given.store()
     found = known_workers(store)
+    down = known_lost_workers(store, found)
     if as_json:
-        print_json_array(map(codec.worker_record, found))
-    elif not found:
+        print_json_array([
+            *map(codec.worker_record, found), *map(codec.lost_worker_record, down)
+        ])  # fmt: skip
+        return
+    if not found:
         note(f"no workers in {store.url}")
-    else:
-        from stayer.cli.tables import draw, workers_table
+    if found or down:
+        from stayer.cli.tables import draw, lost_workers_table, workers_table
 
-        draw(workers_table(found, store.now()))
+        if found:
+            draw(workers_table(found, store.now()))
+        if down:
+            if found:
+                click.echo()
+            draw(lost_workers_table(down, store.now()))
 
 
 @workers.command(name="rm")

@@ -22,6 +22,8 @@ from msgspec import Struct
 from stayer.core import limits
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.fields import POLICY, RECORD, field_names
+from stayer.core.liveness import lost_workers
+from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import (
     JSON,
     STATES,
@@ -385,6 +387,16 @@ def queue_record(queue: QueueInfo) -> dict[str, JSON]:
 def worker_record(worker: Worker) -> dict[str, JSON]:
     """Return a worker as JSON, as the store knows it."""
     return _record_json(worker)
+
+
+def lost_worker_record(lost: LostWorker) -> dict[str, JSON]:
+    """Return a worker that is down as JSON."""
+    return {
+        **_record_json(lost),
+        "tasks": [*lost.tasks],
+        "state": "DOWN",
+        "why": lost_workers.why(lost),
+    }
 
 
 def _record_json(record: Struct, names: tuple[str, ...] = ()) -> dict[str, JSON]:

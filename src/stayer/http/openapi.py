@@ -16,6 +16,7 @@ from stayer.core.insight.explanation import Reason
 from stayer.core.insight.failures import Failure
 from stayer.core.insight.queue_stats import Figures
 from stayer.core.limits import Most
+from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import (
     STATES,
     Attempt,
@@ -421,6 +422,7 @@ def _schemas() -> Schema:
     counts = dict.fromkeys(STATES, _INTEGER)
     each = {"oneOf": [{"$ref": f"{_REF}AcceptedTask"}, {"$ref": f"{_REF}RefusedTask"}]}
     schedule = _record(Schedule, task={"$ref": f"{_REF}Submission"})
+    lost_worker = _record(LostWorker)
     return {
         "Any": {},
         "Problem": _object(type=_STRING, title=_STRING, status=_INTEGER, detail=_STRING),
@@ -533,7 +535,12 @@ def _schemas() -> Schema:
         "NoticesTold": _object(notices=_INTEGER),
         "Handles": _record(Handles),
         "Worker": _record(Worker),
-        "Workers": _partly(workers=_array("Worker")),
+        "LostWorker": {
+            **lost_worker,
+            "properties": {**lost_worker["properties"], "state": {"const": "DOWN"}, "why": _STRING},
+            "required": [*lost_worker["required"], "state", "why"],
+        },
+        "Workers": _partly(workers=_array("Worker"), down=_array("LostWorker")),
         "Work": _object(
             protocol=_INTEGER, name=_STRING, queues={"type": "array", "items": _STRING},
             workers=_array("Worker"),

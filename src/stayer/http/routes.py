@@ -354,7 +354,8 @@ _SCHEDULES = (
 _WORKERS = (
     Route(
         method="GET", path="/v1/workers", role="read", run=workers.find,
-        summary="Who takes tasks.", query=workers.WorkersQuery, answer="Workers",
+        summary="Who takes tasks, and which workers were given up in the last day (`down`).",
+        query=workers.WorkersQuery, answer="Workers",
     ),
     Route(
         method="POST", path="/v1/workers/{id}/drain", role="operate", run=workers.drain,

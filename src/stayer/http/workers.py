@@ -13,6 +13,7 @@ from stayer.http.filters import Partial, part_of
 from stayer.http.route import Answer, Call
 from stayer.service.control import tasks as control
 from stayer.service.degraded.partial import workers_in
+from stayer.store import known_lost_workers
 
 
 class WorkersQuery(Struct, frozen=True, kw_only=True):
@@ -22,10 +23,17 @@ class WorkersQuery(Struct, frozen=True, kw_only=True):
 
 
 def find(call: Call) -> Answer:
-    """Answer with all workers."""
+    """Answer with all workers, and those that were given up in the last day."""
     read = partial(workers_in, call.store)
     found, away = part_of(call.store, (), read, call.query.partial)
-    return Answer({"workers": [codec.worker_record(worker) for worker in found], **away})
+    down = known_lost_workers(call.store, found)
+    return Answer(
+        {
+            "workers": [codec.worker_record(worker) for worker in found],
+            "down": [codec.lost_worker_record(lost) for lost in down],
+            **away,
+        }
+    )
 
 
 def drain(call: Call) -> Answer:

@@ -113,7 +113,9 @@ class Watcher:
         the next server or worker that comes finishes it.
         """
         try:
-            returned = control.lose(self._store, self._store.drop_worker(worker, number))
+            returned = control.lose(
+                self._store, self._store.drop_worker(worker, number, is_lost=True)
+            )
             logger.warning("gave up %s as dead, settled %d of its tasks", worker, returned)
         except (LeaseLost, UnknownWorker):
             pass  # it has beaten again, or somebody else was faster

@@ -333,6 +333,7 @@ class RedisStore(Store):
     totals = _at_server(queue_stats.totals)
     put_totals = _at_server(queue_stats.put_totals)
     workers = _at_server(leases.workers)
+    lost_workers = _at_server(leases.lost_workers)
     schedules = _at_server(schedule_calls.schedules)
     notices = _at_server(notice_calls.page)
     watch = _at_server(watch_events)

@@ -122,7 +122,8 @@ What happened
     <prefix>:meta                  hash: schema, the version of this map; sampled, up to when the
                                    figures are counted; looked_through, up to where lists have
                                    been looked through for strays; identity, what tells this store
-                                   from others; seal, the mark of a move (JSON)
+                                   from others; seal, the mark of a move (JSON); lost, workers
+                                   that were given up (JSON)
 
     <prefix>:once:<key>            string: what servers share, such as whose a worker is; expires
     <prefix>:strays                set: what stands somewhere without its record, until the

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from stayer.core.errors import LeaseLost, Refused, UnknownWorker
+from stayer.core.liveness import lost_workers as lost
+from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import Task, Worker
 from stayer.core.units import format_duration
 from stayer.stores.redis import record
@@ -17,6 +19,16 @@ from stayer.stores.redis.keys import key as place
 def workers(server: Server) -> list[Worker]:
     """List all that are not buried."""
     return decode.workers(server.run("workers"))
+
+
+def lost_workers(server: Server) -> list[LostWorker]:
+    """List those that were given up, the newest first."""
+    return lost.decode(server.run("lost_workers"))
+
+
+def note_lost_tasks(server: Server, worker: str, tasks: Sequence[Task]) -> None:
+    """Note what a lost worker held, where its tasks are kept elsewhere."""
+    server.run("note_lost_tasks", worker, *(task.id for task in tasks))
 
 
 def holdings(server: Server, worker: str, queues: Sequence[str] = ()) -> list[Task]:
@@ -47,7 +59,8 @@ def bury(server: Server, judge: str | None, silent: dict[str, int]) -> list[Task
     """Mark silent workers as dead; the answer is what dead ones still hold."""
     wanted = record.pack([part for pair in silent.items() for part in pair])
     try:
-        return _oldest_first(server.run("bury", "" if judge is None else judge, wanted))
+        given = ("" if judge is None else judge, wanted, lost.by_judge(judge))
+        return _oldest_first(server.run("bury", *given))
     except ScriptRefusal:
         raise LeaseLost(
             f"worker {judge} is not registered, or was given up as dead: it can't judge"
@@ -63,10 +76,14 @@ def drain_worker(server: Server, worker: str) -> Worker:
     return found
 
 
-def drop_worker(server: Server, worker: str, number: int | None = None) -> list[Task]:
+def drop_worker(
+    server: Server, worker: str, number: int | None = None, is_lost: bool = False
+) -> list[Task]:
     """Bury a stale worker, or one that takes its leave; the answer is what it held."""
+    by = lost.BY_SERVER if is_lost else lost.BY_OPERATOR if number is None else ""
+    given = "" if number is None else number
     try:
-        return _oldest_first(server.run("drop_worker", worker, "" if number is None else number))
+        return _oldest_first(server.run("drop_worker", worker, given, by))
     except ScriptRefusal as refusal:
         _refuse(worker, refusal)
 

@@ -23,6 +23,7 @@ from msgspec import Struct
 from stayer.core.insight import fingerprint
 from stayer.core.insight.totals import WORKER_LOST
 from stayer.core.lifecycle import EXPIRED
+from stayer.core.liveness import lost_workers
 from stayer.core.notify.notices import FIELD_LIMIT
 from stayer.core.notify.notices import KEPT as NOTICES_KEPT
 from stayer.core.ordering.fair_share import FORGOTTEN, HALF_LIFE, USUAL_RUN
@@ -51,6 +52,8 @@ _LIMITS = {
     "MANY_LANES": 32,  # so many are looked into, each by itself; with more, so many tasks
     "LOOKED_AT_FIRST": 50,  # beyond those wanted are looked at, and if that is not enough,
     "LOOKED_AT": 1000,  # so many
+    "LOST_WORKERS": lost_workers.MOST,
+    "LOST_TASKS": lost_workers.MOST_TASKS,
     "REMEMBERED": REMEMBERED,
     "LOG_HEAD": LOG_HEAD,
     "LOG_TAIL": LOG_TAIL,

@@ -261,6 +261,7 @@ class ClusterStore(Store):
     record_once = retry_after_mending(_of_workers(Workers.record_once))
     recorded = retry_after_mending(_of_workers(Workers.recorded))
     workers_of = retry_after_mending(_of_workers(Workers.list_seen))
+    lost_workers = retry_after_mending(_of_workers(Workers.list_lost))
     drain_worker = _of_workers(Workers.drain)
     drop_worker = _of_workers(Workers.drop)
 

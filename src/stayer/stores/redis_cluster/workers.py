@@ -18,8 +18,9 @@ from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, StoreUnreachable, UnknownWorker
 from stayer.core.liveness.judge import BEATS_IN_A_LEASE
+from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import Beat, Report, Task, Worker
-from stayer.stores.redis import RedisStore, record
+from stayer.stores.redis import RedisStore, leases, record
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.replica_acks import Unconfirmed
 from stayer.stores.redis_cluster.fan_out import FanOut
@@ -194,11 +195,11 @@ class Workers:
         self._registry().bury(judge, silent)
         return self._carry_out()
 
-    def drop(self, worker: str, number: int | None = None) -> list[Task]:
+    def drop(self, worker: str, number: int | None = None, is_lost: bool = False) -> list[Task]:
         """Return the verdict of somebody who knows."""
         self._write_down([worker])
         try:
-            self._registry().drop_worker(worker, number)
+            self._registry().drop_worker(worker, number, is_lost)
         except UnknownWorker:
             if not self._read_homes(worker):
                 self._cross_out(worker)
@@ -235,6 +236,9 @@ class Workers:
                 homes = key("homes", self._shards.nodes.options.prefix, worker=worker)
                 self._shards.nodes.ask(homes, "DEL", homes)
                 self._cross_out(worker)
+            if held:
+                with suppress(StoreUnreachable):  # for people only; while it holds some, said again
+                    leases.note_lost_tasks(self._shards.server_of(REGISTRY), worker, held)
             lost += held
         return _oldest_first(lost)
 
@@ -261,6 +265,10 @@ class Workers:
         held = [task for home in homes for task in self._shards.of(home).holdings(worker)]
         self._shards.remember(held)
         return _oldest_first(held)
+
+    def list_lost(self) -> list[LostWorker]:
+        """List those that were given up, as the registry shard knows them."""
+        return self._registry().lost_workers()
 
     def all(self, queues: Iterable[str]) -> list[Worker]:
         """List them as the registry shard sees them, with what they hold in these queues."""

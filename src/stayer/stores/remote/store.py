@@ -33,6 +33,7 @@ from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.insight.failures import Failures
 from stayer.core.insight.health import Finding
 from stayer.core.insight.queue_stats import Figures
+from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import (
     JSON,
     Attempt,
@@ -424,6 +425,13 @@ class HttpStore(Store):
             return self._own_workers(refusal)
         return [records.read(Worker, shown) for shown in answer["workers"]]
 
+    def lost_workers(self) -> list[LostWorker]:
+        try:
+            answer = self._ask("GET", "/v1/workers", {"partial": True})
+        except NotAllowed:
+            return []  # a token of a worker knows its own
+        return [records.read(LostWorker, shown) for shown in answer.get("down", ())]
+
     def _own_workers(self, refusal: NotAllowed) -> list[Worker]:
         """List those that the token has introduced, if it is one of a worker."""
         try:
@@ -524,7 +532,9 @@ class HttpStore(Store):
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
         return self._work.waiter(worker, queues)
 
-    def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
+    def drop_worker(
+        self, worker: str, number: int | None = None, is_lost: bool = False
+    ) -> list[Task]:
         if number is None:
             self._remote_operator.drop_worker(worker)
             return []

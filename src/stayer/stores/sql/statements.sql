@@ -491,6 +491,22 @@ FROM stayer_workers AS w
 WHERE dead = {no}
 ORDER BY started_at, id;
 
+-- name: lost.worker
+SELECT node, pid, version, started_at, beat_at FROM stayer_workers WHERE id = ?;
+
+-- name: lost.get
+SELECT value FROM stayer_meta WHERE "key" = 'lost';
+
+-- name: lost.look
+-- Locked, so that nobody adds to it meanwhile.
+SELECT value FROM stayer_meta WHERE "key" = 'lost' {lock};
+
+-- name: lost.first
+INSERT INTO stayer_meta ("key", value) VALUES ('lost', '[]') {or nothing key};
+
+-- name: lost.put
+UPDATE stayer_meta SET value = ? WHERE "key" = 'lost';
+
 -- name: drain
 UPDATE stayer_workers
 SET times_watched = times_watched + CASE WHEN drain = {no} THEN 1 ELSE 0 END, drain = {yes}

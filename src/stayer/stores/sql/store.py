@@ -253,6 +253,7 @@ class SqlStore(Store):
     bury = _writes(worker_operations.bury)
     holdings = _reads(worker_operations.holdings)
     workers = _reads(worker_operations.workers)
+    lost_workers = _reads(worker_operations.lost_workers)
     attend = _writes(worker_operations.attend)
     report = _writes(worker_operations.report)
     record_once = _writes(record_once)

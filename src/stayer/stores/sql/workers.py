@@ -10,6 +10,8 @@ from stayer.core.errors import LeaseLost, Refused, UnknownWorker
 from stayer.core.insight import usage_series
 from stayer.core.insight.statistics import latest_values
 from stayer.core.lifecycle import acknowledge
+from stayer.core.liveness import lost_workers as lost
+from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import Beat, Orders, Report, Statistics, Suspect, Task, Usage, Worker
 from stayer.core.units import format_duration
 from stayer.store import LOG_HEAD, LOG_TAIL
@@ -25,6 +27,7 @@ from stayer.stores.sql.rows import (
 from stayer.stores.sql.transaction import Transaction
 
 _SUSPECT = form("text", "integer", "real")
+_LOST = form("text", "integer", "text", "2 real")
 
 
 def beat(
@@ -137,7 +140,7 @@ def bury(tx: Transaction, judge: str | None, silent: dict[str, int]) -> list[Tas
     ledger = Ledger(tx)
     for worker, number in silent.items():
         if tx.run("bury", worker, number):
-            ledger.worker_lost(worker)
+            _note_lost(tx, ledger, worker, lost.by_judge(judge))
     ledger.write()
     tx.run("bury.forget")
     return [task_from_row(row) for row in tx.all("bury.held")]
@@ -165,7 +168,9 @@ def _unknown(worker: str) -> UnknownWorker:
     return UnknownWorker(f"no worker {worker!r}: `stayer workers` lists those there are")
 
 
-def drop_worker(tx: Transaction, worker: str, number: int | None = None) -> list[Task]:
+def drop_worker(
+    tx: Transaction, worker: str, number: int | None = None, is_lost: bool = False
+) -> list[Task]:
     """Bury one by name."""
     row = tx.one("worker", worker)
     if row is None:
@@ -178,19 +183,40 @@ def drop_worker(tx: Transaction, worker: str, number: int | None = None) -> list
             f"worker {worker} is alive (its lease ends in {format_duration(lease_end - tx.now)}): "
             "only a stale one can be dropped. Stop it first"
         )
-    if tx.run("bury", worker, last) and number is None:
+    if tx.run("bury", worker, last) and (is_lost or number is None):
         ledger = Ledger(tx)
-        ledger.worker_lost(worker)
+        _note_lost(tx, ledger, worker, lost.BY_SERVER if is_lost else lost.BY_OPERATOR)
         ledger.write()
     held = holdings(tx, worker)
     tx.run("bury.forget")
     return held
 
 
+def _note_lost(tx: Transaction, ledger: Ledger, worker: str, by: str) -> None:
+    """Let people see that it is down, and why."""
+    ledger.worker_lost(worker)
+    [row] = tx.all("lost.worker", worker)
+    node, pid, version, started_at, beat_at = checked(row, _LOST)
+    held = [task.id for task in holdings(tx, worker)]
+    new = LostWorker(
+        id=worker, node=node, pid=pid, version=version, started_at=started_at, beat_at=beat_at,
+        lost_at=tx.now, by=by, running=len(held), tasks=tuple(held[: lost.MOST_TASKS]),
+    )  # fmt: skip
+    tx.run("lost.first")
+    kept = tx.one("lost.look")
+    tx.run("lost.put", lost.add(None if kept is None else str(kept[0]), new))
+
+
 def holdings(tx: Transaction, worker: str, queues: Sequence[str] = ()) -> list[Task]:
     """What the worker holds, in these queues or in all."""
     held = [task_from_row(row) for row in tx.all("holdings", worker)]
     return [task for task in held if not queues or task.queue in queues]
+
+
+def lost_workers(tx: Transaction) -> list[LostWorker]:
+    """Those that were given up."""
+    kept = tx.one("lost.get")
+    return lost.decode(None if kept is None else str(kept[0]))
 
 
 def workers(tx: Transaction) -> list[Worker]:

@@ -1,10 +1,10 @@
-// Nodes and their workers: alive or not, how full, what would be lost with them.
+// Nodes and their workers: alive or not, how full, what would be lost with them; and those that were lost.
 
 import { get, mayOperate, post, remove } from "../api.js";
 import { ask } from "../dialogs.js";
 import { COMMANDS } from "../commands.js";
 import { attribute, fill, h, keyed, style, text } from "../dom.js";
-import { age, clean, count, duration, title as nameOf } from "../format.js";
+import { age, clean, count, duration, many, title as nameOf } from "../format.js";
 import { leftOut } from "../health.js";
 import { icon } from "../icons.js";
 import { everySecond, live } from "../live.js";
@@ -18,11 +18,17 @@ export const title = "Nodes";
 export function open(main, _place, signal) {
   const list = h("div.nodes", { "data-list": true });
   const none = h("div");
-  fill(main, h("h1", null, "Nodes"), list, none);
+  const lost = h("div.nodes", { "data-list": true });
+  const down = h("section.down", { hidden: true, "aria-labelledby": "down" },
+    h("h2", { id: "down" }, "Down"), h("p.quiet", null, "Workers that were given up as dead in the last day."), lost);
+  fill(main, h("h1", null, "Nodes"), list, none, down);
   /** @type {any[]} */
   let workers = [];
   /** @type {any[]} */
   let running = [];
+  /** @type {any[]} */
+  let gone = [];
+  const drawDown = () => keyed(lost, gone, (worker) => worker.id, (worker) => lostCard(worker));
   const draw = () => keyed(list, workers.map((worker) => ({ worker, tasks: running.filter((task) => task.worker === worker.id) })),
     ({ worker }) => worker.id, ({ worker }) => workerCard(worker.id, () => known.refresh()));
   const known = live(signal, async (stop) => {
@@ -30,11 +36,29 @@ export function open(main, _place, signal) {
       get("v1/tasks", { state: ["started", "reserved"], limit: 1000, brief: true, partial: true }, { signal: stop })]);
     workers = found.workers.sort((/** @type {any} */ a, /** @type {any} */ b) => Number(b.state === "STALE") - Number(a.state === "STALE") || a.node.localeCompare(b.node) || a.id.localeCompare(b.id));
     running = page.tasks;
+    gone = found.down ?? [];
+    down.hidden = !gone.length;
     draw();
+    drawDown();
     fill(none, workers.length ? null : empty("No workers", "A worker takes tasks and runs them; it shows up here with its first beat.", COMMANDS.worker));
     return leftOut(found, page);
   }, { interval: 3, matters: () => true });
-  everySecond(signal, draw);
+  everySecond(signal, () => { draw(); drawDown(); });
+}
+
+/** @param {any} worker One that was given up: nothing of it changes but how long ago that was. */
+function lostCard(worker) {
+  const since = h("time");
+  const others = worker.running - worker.tasks.length;
+  const facts = [["Why", clean(worker.why, 200)], ["Version", clean(worker.version, 30)], ["Worker", clean(worker.id, 80)]].filter(([, said]) => said);
+  const node = h("section.card.worker", { "data-row": true, "aria-label": `Lost worker on ${clean(worker.node, 40)}, pid ${worker.pid}` },
+    h("div.queue-top", null, h("h3", null, clean(worker.node, 40)), badge(worker.state)), h("p.quiet", null, `pid ${worker.pid}`),
+    h("div.beat", null, h("span.quiet", null, "Down since"), since),
+    h("p.quiet", null, worker.running ? `It ran ${many(worker.running, "task")}:` : "It ran nothing."),
+    h("ol.worker-tasks", null, worker.tasks.map((/** @type {string} */ id) => h("li", null, h("a.id", { href: href("task", id) }, clean(id, 40)))),
+      worker.tasks.length && others > 0 ? h("li.quiet", null, `and ${count(others)} more`) : null),
+    h("dl.facts", null, facts.map(([label, said]) => [h("dt", null, label), h("dd", null, said)]).flat()));
+  return { node, update: () => setTime(since, worker.beat_at, `${duration(age(worker.beat_at) ?? 0)} ago`) };
 }
 
 /** @param {string} id @param {() => void} again */

@@ -10,7 +10,40 @@ local function mark_dead(worker)
   call('ZREM', @early(), worker)
 end
 
-local function note_lost(worker) note_event('', '', '@WORKER_LOST', 0, worker, false) end
+-- The workers that were given up, the newest first, for people to see: as JSON, with numbers as text, which keeps all digits.
+
+local function lost_workers()
+  local is_list, kept = pcall(cjson.decode, call('HGET', @meta(), 'lost') or '[]')
+  return is_list and type(kept) == 'table' and kept or {}
+end
+
+local function keep_lost(kept) call('HSET', @meta(), 'lost', cjson.encode(kept)) end
+
+local function add_lost_tasks(entry, ids)
+  local tasks = entry.tasks or {}
+  local known = {}
+  for _, id in ipairs(tasks) do known[id] = true end
+  for _, id in ipairs(ids) do
+    if not known[id] and #tasks < @LOST_TASKS then tasks[#tasks + 1] = id end
+  end
+  entry.running = tostring(math.max(#ids, #tasks, tonumber(entry.running or 0)))
+  if #tasks > 0 then entry.tasks = tasks end -- an empty one would become an object
+end
+
+local function note_lost(worker, by)
+  note_event('', '', '@WORKER_LOST', 0, worker, false)
+  local known = call('HMGET', @worker(worker), 'node', 'pid', 'version', 'started_at', 'beat_at')
+  local entry = {
+    id = worker, node = known[1] or '', pid = known[2] or '0', version = known[3] or '',
+    started_at = known[4] or '0', beat_at = known[5] or '0', lost_at = exact(now), by = by,
+  }
+  add_lost_tasks(entry, call('SMEMBERS', @held(worker)))
+  local listed = {entry}
+  for _, each in ipairs(lost_workers()) do
+    if #listed < @LOST_WORKERS and type(each) == 'table' and each.id ~= worker then listed[#listed + 1] = each end
+  end
+  keep_lost(listed)
+end
 
 local function forget_idle_dead()
   for _, worker in ipairs(call('SMEMBERS', @dead())) do
@@ -51,6 +84,30 @@ for _, worker in ipairs(call('SMEMBERS', @workers())) do
   end
 end
 return found
+
+-- script: lost_workers
+-- Store.lost_workers: those that were given up.
+-- returns JSON, or nothing
+-- only reads
+
+return call('HGET', @meta(), 'lost')
+
+-- script: note_lost_tasks
+-- Cluster: what a lost worker held in another shard.
+-- ARGV   3 the worker; the rest: ids of tasks
+-- returns 1 if it is among those that were given up, else 0
+
+local kept = lost_workers()
+for _, entry in ipairs(kept) do
+  if type(entry) == 'table' and entry.id == ARGV[3] then
+    local ids = {}
+    for number = 4, #ARGV do ids[#ids + 1] = ARGV[number] end
+    add_lost_tasks(entry, ids)
+    keep_lost(kept)
+    return 1
+  end
+end
+return 0
 
 -- script: holdings
 -- Store.holdings: what a worker holds.
@@ -96,7 +153,7 @@ return {exact(now), {call('HGETALL', key), worker, call('SCARD', @held(worker))}
 
 -- script: drop_worker
 -- Store.drop_worker: bury one on somebody's word.
--- ARGV   3 the worker, 4 its last number, or '' if it does not speak for itself
+-- ARGV   3 the worker, 4 its last number, or '' if it does not speak for itself, 5 who gives it up, or '' if it takes its leave
 -- returns {values, kept apart} of what it held, or the errors UNKNOWN, LEASELOST, REFUSED (and the
 --         seconds that are left of its lease)
 -- to be confirmed by replicas: what was taken from the dead must not be theirs again
@@ -111,14 +168,15 @@ if ARGV[4] == '' and not known[3] and tonumber(known[2]) >= now then
 end
 local held = held_by(ARGV[3])
 mark_dead(ARGV[3])
-if ARGV[4] == '' and not known[3] then note_lost(ARGV[3]) end
+if ARGV[5] ~= '' and not known[3] then note_lost(ARGV[3], ARGV[5]) end
 forget_idle_dead()
 tell_all()
 return {values_of(held)}
 
 -- script: bury
 -- Store.bury: mark silent workers as dead, and show what all the dead still hold.
--- ARGV   3 the judge, or '' if it is no worker, 4 the workers with their last numbers (MessagePack: {worker, number, …})
+-- ARGV   3 the judge, or '' if it is no worker, 4 the workers with their last numbers (MessagePack: {worker, number, …}),
+--        5 the judge in words
 -- returns {values, kept apart}, or the error LEASELOST
 -- to be confirmed by replicas: what was taken from the dead must not be theirs again
 
@@ -133,7 +191,7 @@ for number = 1, #silent, 2 do
   local known = call('HMGET', @worker(silent[number]), 'number', 'dead')
   if tonumber(known[1] or 0) == silent[number + 1] then
     mark_dead(silent[number])
-    if not known[2] then note_lost(silent[number]) end
+    if not known[2] then note_lost(silent[number], ARGV[5]) end
   end
 end
 forget_idle_dead()
