@@ -1,6 +1,6 @@
 """Finding workers that are lost, for hooks that want to hear of it.
 
-Whoever delivers looks, servers too: if the only worker dies, nobody is left to give it up. Each
+Whoever delivers looks, servers too: the only worker is given up by nobody. Each
 writes the same notice, of which the store keeps one.
 """
 
@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from stayer.core.errors import StoreError
-from stayer.core.liveness.judge import BEATS_IN_A_LEASE
 from stayer.core.model import Worker
 from stayer.core.notify.notices import KEPT, lost_worker_notice
 from stayer.service.degraded import log_once
@@ -21,8 +20,10 @@ from stayer.store import Store
 
 logger = logging.getLogger("stayer.service.notify")
 
-_LONGEST_PAUSE_S, _SHORTEST_PAUSE_S = 15.0, 0.25
-_GAP = 2.5
+_LOOKS_IN_A_LEASE = 32
+"""An eighth of a lease after its end, others may give the worker up: some looks are before that."""
+_LONGEST_PAUSE_S, _SHORTEST_PAUSE_S = 5.0, 0.1
+_GAP = 10
 """After a pause so many times too long, what was seen before counts for nothing."""
 _STOP_TIMEOUT_S = 2.0
 
@@ -49,8 +50,8 @@ class LostWorkers:
             self._looks_since = moment
         self._looked_at = moment
         leases = [worker.lease for worker in workers]
-        shortest = min(leases, default=_LONGEST_PAUSE_S * BEATS_IN_A_LEASE) / BEATS_IN_A_LEASE
-        self.pause = min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, shortest))
+        shortest = min(leases, default=_LONGEST_PAUSE_S * _LOOKS_IN_A_LEASE)
+        self.pause = min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, shortest / _LOOKS_IN_A_LEASE))
         for worker in workers:
             long_enough = moment - self._looks_since >= worker.lease / 2
             if worker.state == "STALE" and long_enough and now - worker.beat_at < KEPT:
