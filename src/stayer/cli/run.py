@@ -145,6 +145,8 @@ class Waiting:
 
     def explain(self, task: Task) -> None:
         """Say why it waits, once for each reason, and only if it takes a while."""
+        if task.state == "reserved":
+            return  # its worker may refuse it, and then it waits for the same reason as before
         if task.state not in QUEUED:
             self._last_line = ""
             self._since = time.monotonic()
