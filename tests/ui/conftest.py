@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.faults.fleet import Fleet
 from tests.http.serving import Process, Site, make_access
 from tests.ui.browsing import Tabs, launch, logged_in
 from tests.ui.scene import Scene
-from tests.ui.system import System
+from tests.ui.system import System, live_system
 
 
 @pytest.fixture(scope="session")
@@ -28,13 +27,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def system(tmp_path: Path) -> Iterator[System]:
     """A store, a server and a worker, all real."""
-    access, tokens = make_access(tmp_path)
-    fleet = Fleet(tmp_path)
-    server = Process(tmp_path, fleet.url)
-    system = System(fleet, server, Site(server.url, access, tokens), tmp_path)
-    fleet.worker("one", slots=4)
-    yield system
-    system.close()
+    with live_system(tmp_path) as system:
+        yield system
 
 
 @pytest.fixture

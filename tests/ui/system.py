@@ -10,7 +10,7 @@ from typing import Any
 
 from stayer.core.model import Task
 from tests.faults.fleet import Fleet
-from tests.http.serving import Process, Site
+from tests.http.serving import Process, Site, make_access
 
 _STEPPED = """
 folder=$1
@@ -87,3 +87,16 @@ class System:
     def close(self) -> None:
         self.fleet.close()
         self._server.stop()
+
+
+@contextmanager
+def live_system(folder: Path, slots: int = 4) -> Iterator[System]:
+    """A store, a server and, unless it has no slots, a worker, all real."""
+    access, tokens = make_access(folder)
+    fleet = Fleet(folder)
+    server = Process(folder, fleet.url)
+    system = System(fleet, server, Site(server.url, access, tokens), folder)
+    if slots:
+        fleet.worker("one", slots=slots)
+    yield system
+    system.close()
