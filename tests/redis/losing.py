@@ -47,7 +47,8 @@ def left_of(store: RedisStore, id: str) -> list[str]:
         b"hash": lambda name: ask("HGETALL", name),
     }
     for name in map(bytes.decode, ask("KEYS", key(store, "*"))):
-        if name.endswith((":missing", f":purged:{id}")) or (
+        # The notes of what lost workers ran, in `meta`, are no part of the task.
+        if name.endswith((":missing", ":meta", f":purged:{id}")) or (
             ":upstreams:" in name and not name.endswith(id)  # as of what was deleted
         ):
             continue
