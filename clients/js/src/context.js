@@ -118,6 +118,7 @@ export class TaskContext {
 
   /** Run the handler. Its time to clean up ends some time after the task has to stop. */
   async race(handler) {
+    this.#stop.signal.throwIfAborted(); // it may have to stop before it has begun
     const killed = new Promise((_, reject) => {
       this.#kill.signal.addEventListener("abort", () => reject(this.#stop.signal.reason), { once: true });
     });

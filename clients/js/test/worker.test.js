@@ -117,6 +117,22 @@ test("a worker that shuts down gives back what it runs", async () => {
   await client.cancel(id);
 });
 
+test("a task that has to stop before it begins never begins", async () => {
+  const stop = new AbortController();
+  const stopping = async (url, request) => {
+    const answer = await fetch(url, request);
+    if (String(url).includes("/start?")) stop.abort(new Error("in this very moment"));
+    return answer;
+  };
+  let calls = 0;
+  const early = () => new Promise(() => (calls += 1));
+  const { id } = await client.submit({ queue, name: "early" });
+  await new Worker({ token, queues: [queue], handlers: { early }, fetch: stopping }).run({ signal: stop.signal });
+  const task = await client.get(id);
+  assert.deepEqual([calls, task.state, task.failures], [0, "pending", 0]);
+  await client.cancel(id);
+});
+
 test("what a killed worker ran is run again; a stopped one writes nothing late", async () => {
   const file = fileURLToPath(new URL("./held_worker.js", import.meta.url));
   for (const signal of ["SIGKILL", "SIGSTOP"]) {
