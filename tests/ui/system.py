@@ -96,7 +96,9 @@ def live_system(folder: Path, slots: int = 4) -> Iterator[System]:
     fleet = Fleet(folder)
     server = Process(folder, fleet.url)
     system = System(fleet, server, Site(server.url, access, tokens), folder)
-    if slots:
-        fleet.worker("one", slots=slots)
-    yield system
-    system.close()
+    try:
+        if slots:
+            fleet.worker("one", slots=slots)
+        yield system
+    finally:
+        system.close()
