@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from multiprocessing.connection import Connection
 
-from stayer.service.notify.deliverer import Deliverer, Whom
+from stayer.service.notify.deliverer import Deliverer
+from stayer.service.notify.settings import Whom
 from stayer.stores import open_store
 
 

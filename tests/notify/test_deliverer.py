@@ -19,13 +19,8 @@ from stayer.core.notify import notices
 from stayer.core.notify.hooks import Hook, Rules
 from stayer.core.notify.notices import Delivery, Notice
 from stayer.service.notify import deliverer as module
-from stayer.service.notify.deliverer import (
-    DELIVERY_THREADS,
-    Deliverer,
-    Whom,
-    judge_answer,
-    read_config,
-)
+from stayer.service.notify.deliverer import DELIVERY_THREADS, Deliverer, judge_answer
+from stayer.service.notify.settings import LEASE_MARGIN_S, Whom, read_config
 from stayer.service.notify.turns import HOST_LANES
 from stayer.service.notify.webhook import Answered
 from stayer.store import Store
@@ -399,7 +394,7 @@ class TestConfiguration:
             86400,
         )
         assert whom.hooks["mail"].command == ("mail", "ann")
-        assert whom.lease == 60 + module.LEASE_MARGIN_S
+        assert whom.lease == 60 + LEASE_MARGIN_S
 
     @pytest.mark.parametrize(
         ("text", "words"),

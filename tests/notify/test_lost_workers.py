@@ -49,7 +49,7 @@ def test_is_told_once_by_all_who_look(store: Store, clock: Clock) -> None:
     # Given a worker that dies while it runs something
     known = register(store, "w", lease=LEASE)
     task = started(store, worker="w", id="night-run")
-    lookers = [LostWorkers(store, ("mail", "chat")) for _ in range(2)]
+    lookers = [LostWorkers(store, lambda: ("mail", "chat")) for _ in range(2)]
     look_on(clock, LEASE - 10, *lookers)
     assert found(store) == []
 
@@ -58,7 +58,7 @@ def test_is_told_once_by_all_who_look(store: Store, clock: Clock) -> None:
 
     # Then each hook hears once
     assert sorted(notice.to for notice in found(store)) == ["chat", "mail"]
-    look_on(clock, 1000, LostWorkers(store, ("mail", "chat")), *lookers)
+    look_on(clock, 1000, LostWorkers(store, lambda: ("mail", "chat")), *lookers)
     assert len(found(store)) == 2
     notice = found(store)[0]
     said = sentence(notice)
@@ -74,7 +74,7 @@ def test_is_told_once_by_all_who_look(store: Store, clock: Clock) -> None:
 
 def test_is_told_again_if_it_came_back_meanwhile(store: Store, clock: Clock) -> None:
     worker = register(store, "w", lease=LEASE)
-    looker = LostWorkers(store, ("mail",))
+    looker = LostWorkers(store, lambda: ("mail",))
     look_on(clock, 2 * LEASE, looker)
     beat(store, worker, 2)
     look_on(clock, LEASE / 2, looker)
@@ -86,7 +86,7 @@ def test_is_told_again_if_it_came_back_meanwhile(store: Store, clock: Clock) -> 
 
 def test_who_lives_or_leaves_is_not_lost(store: Store, clock: Clock) -> None:
     workers = [register(store, name, lease=LEASE) for name in ("lives", "leaves")]
-    looker = LostWorkers(store, ("mail",))
+    looker = LostWorkers(store, lambda: ("mail",))
     store.drop_worker("leaves", 1)
     for number in range(2, 30):
         look_on(clock, 10, looker)
@@ -96,7 +96,7 @@ def test_who_lives_or_leaves_is_not_lost(store: Store, clock: Clock) -> None:
 
 def test_an_outage_of_the_store_loses_nobody(store: Store, clock: Clock) -> None:
     workers: list[Worker] = [register(store, name, lease=LEASE) for name in ("back", "dead")]
-    looker = LostWorkers(store, ("mail",))
+    looker = LostWorkers(store, lambda: ("mail",))
     look_on(clock, 20, looker)
     clock.advance(1000)  # in which nobody can look, nor beat
     look_on(clock, 30, looker)

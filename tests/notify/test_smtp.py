@@ -15,7 +15,8 @@ from stayer.core.model import Fault, Task
 from stayer.core.notify.hooks import read_hook
 from stayer.core.notify.mail import PASSWORD_VARIABLE, Mail, text
 from stayer.core.notify.notices import Notice, notice_record_of
-from stayer.service.notify.deliverer import Whom, read_config, try_once
+from stayer.service.notify.deliverer import try_once
+from stayer.service.notify.settings import Whom, read_config
 from stayer.service.notify.smtp import send
 from stayer.service.notify.webhook import Answered
 from tests.notify.mail_server import MailServer, mail_serving

@@ -212,7 +212,7 @@ def _check_hooks(config: Config) -> Iterator[Finding]:
     if not config.hooks:
         return
     from stayer.service.notify import smtp
-    from stayer.service.notify.deliverer import read_config
+    from stayer.service.notify.settings import read_config
 
     try:
         whom = read_config(config)

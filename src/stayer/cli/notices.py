@@ -105,7 +105,8 @@ def test(given: Given, hook: str, as_json: bool) -> int:
 
     It uses the settings of this stayer.toml; workers elsewhere may have others.
     """
-    from stayer.service.notify.deliverer import read_config, sample, try_once
+    from stayer.service.notify.deliverer import sample, try_once
+    from stayer.service.notify.settings import read_config
 
     whom = read_config(given.config())
     answered = try_once(whom, sample(whom, hook))

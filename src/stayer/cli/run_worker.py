@@ -98,7 +98,7 @@ def run_worker(
             for user, code in handlers.code_of_app().items()
             if user not in handlers.app_descriptions
         }
-        with deliver_meanwhile(store, given.config()), AppPoller(missing, on_answer):
+        with deliver_meanwhile(store, given.config), AppPoller(missing, on_answer):
             loop.run()
         return DRAINED if loop.is_drained else 0
     from stayer.worker.threads.worker import ThreadOptions, ThreadsWorker
@@ -113,7 +113,7 @@ def run_worker(
         "log": plan.log,
     }
     threads = ThreadsWorker(store, state, convert(about, ThreadOptions))
-    with deliver_meanwhile(store, given.config()):
+    with deliver_meanwhile(store, given.config):
         threads.run()
     return DRAINED if threads.is_drained else 0
 

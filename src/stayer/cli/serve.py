@@ -143,7 +143,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
         )
     elif not access.tokens():
         note("no tokens yet: `stayer token add NAME --role submit` makes one for a program")
-    with deliver_meanwhile(store, config):
+    with deliver_meanwhile(store, given.config, is_server=True):
         server.serve_now()
 
 

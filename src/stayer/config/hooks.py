@@ -22,10 +22,12 @@ def read_hooks(path: Path, in_file: Mapping[str, object]) -> dict[str, Any]:
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
         raise BadConfig(f"{path}: hooks: write [hooks.NAME] before what a hook is")
     try:
-        for name in hooks.read_rules(rules).worker_lost:
-            if name not in found:
-                known = ", ".join(found) or "none"
-                raise BadInput(f"worker_lost: no hook is called {name!r}: there are {known}")
+        read = hooks.read_rules(rules)
+        for setting in ("worker_lost", "late", "no_progress"):
+            for name in getattr(read, setting):
+                if name not in found:
+                    known = ", ".join(found) or "none"
+                    raise BadInput(f"{setting}: no hook is called {name!r}: there are {known}")
     except BadInput as error:
         raise BadConfig(f"{path}: notices.{error}") from None
     for name, table in found.items():

@@ -218,7 +218,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             ", each with its words in front: `ended:mail`",
             45,
             "Tell this hook of the workers' stayer.toml, or URL, of its end; failed,expired:HOOK "
-            "only of that. May be repeated.",
+            "only of that; late:HOOK, no_progress=30m:HOOK while it runs. May be repeated.",
             metavar="HOOK",
             most=Most(HOOK, 10),
         ),

@@ -26,18 +26,30 @@ def late_tasks(store: ReadStore) -> list[Late]:
     now = store.now()
     known: dict[str, dict[str, list[float]]] = {}
     found: list[Late] = []
-    for task in _running(store):
+    for task in running_tasks(store):
         if task.started_at is None or task.paused:
             continue
         if task.queue not in known:
-            known[task.queue] = _durations(store, task.queue)
+            known[task.queue] = durations_by_kind(store, task.queue)
         usual = late_after(known[task.queue].get(task.kind, ()))
-        if usual is not None and now - task.started_at > usual:
+        if usual is not None and time_run(task, now) > usual:
             found.append(Late(task, task.started_at + usual))
     return sorted(found, key=lambda late: late.expected)
 
 
-def _running(store: ReadStore) -> list[Task]:
+def time_run(task: Task, now: float) -> float:
+    """Return for how many seconds a running task has run; while it was paused does not count, as
+    far as its worker has said.
+    """
+    if task.started_at is None:
+        return 0.0
+    since_start, usage = now - task.started_at, task.usage
+    if usage is None or usage.at is None or usage.at < task.started_at:
+        return since_start
+    return min(since_start, usage.ran + now - usage.at)
+
+
+def running_tasks(store: ReadStore) -> list[Task]:
     """List what runs, as far as that is not too much to look at."""
     found: list[Task] = []
     cursor: str | None = None
@@ -50,7 +62,8 @@ def _running(store: ReadStore) -> list[Task]:
     return found
 
 
-def _durations(store: ReadStore, queue: str) -> dict[str, list[float]]:
+def durations_by_kind(store: ReadStore, queue: str) -> dict[str, list[float]]:
+    """Return how long the last tasks of a queue took that are complete."""
     found: dict[str, list[float]] = {}
     for kind, seconds in store.durations(queue, _SAMPLES):
         found.setdefault(kind, []).append(seconds)

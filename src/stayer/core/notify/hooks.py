@@ -56,6 +56,11 @@ class Rules(Struct, frozen=True, kw_only=True):
     """Whether this process delivers at all."""
     worker_lost: tuple[str, ...] = ()
     """The hooks that hear of lost workers."""
+    late: tuple[str, ...] = ()
+    """The hooks that hear of every task that is late."""
+    no_progress: tuple[str, ...] = ()
+    """The hooks that hear of every task that has reported nothing for `no_progress_after`."""
+    no_progress_after: float | None = None
     hosts: tuple[str, ...] | None = None
     """Whom tasks may name by URL: names, patterns, networks. None: any public address."""
     secrets: tuple[str, ...] = ()
@@ -92,7 +97,12 @@ def read_rules(table: Mapping[str, object]) -> Rules:
     """Read what `[notices]` says, or raise BadInput."""
     found = {field: _read(field, value, _RULES) for field, value in table.items()}
     found["secrets"] = found.pop("secret", ())
-    return Rules(**found)
+    rules = Rules(**found)
+    if bool(rules.no_progress) != (rules.no_progress_after is not None):
+        raise BadInput(
+            "no_progress and no_progress_after go together: whom to tell, and after how long"
+        )
+    return rules
 
 
 def _read(field: str, value: object, readers: Readers) -> Any:
@@ -166,6 +176,13 @@ def _time_limit(value: object) -> float:
     return found
 
 
+def _positive(value: object) -> float:
+    found = _duration(value)
+    if found <= 0:
+        raise BadInput(f"{value!r}: write a duration above 0, such as 30m")
+    return found
+
+
 def _hosts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise BadInput(f'{value!r}: give a list, such as ["hooks.example.org", "10.0.0.0/8"]')
@@ -196,7 +213,8 @@ _KINDS = {
 }
 """What a setting goes with, if not with all."""
 _RULES: Readers = {
-    "deliver": _flag, "worker_lost": _names, "hosts": _hosts, "secret": _secrets,
+    "deliver": _flag, "worker_lost": _names, "late": _names, "no_progress": _names,
+    "no_progress_after": _positive, "hosts": _hosts, "secret": _secrets,
     "secret_file": _text, "tries": _tries, "age": _duration, "time_limit": _time_limit,
 }  # fmt: skip
 HOOK_FIELDS, RULE_FIELDS = tuple(_HOOK), tuple(_RULES)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from stayer.core import codec
+from stayer.core import codec, units
 from stayer.core.errors import BadInput
 from stayer.core.fields import MOST
 from stayer.core.limits import HOOK, check_count, check_length, quote
@@ -28,15 +28,18 @@ NOTICE_STATES: tuple[NoticeState, ...] = ("pending", "delivered", "failed")
 ENDED = "ended"
 ENDINGS = ("error", "killed", "oom", "timeout", "silent", "lost", "expired", "environment")
 """How a task may have failed for good."""
-WORDS = (ENDED, *FINISHED, *ENDINGS, "started", "retrying")
+LATE, NO_PROGRESS = "late", "no_progress"
+"""What no change of a task brings: somebody has to look (`service.notify.slow_tasks`)."""
+WORDS = (ENDED, *FINISHED, *ENDINGS, "started", "retrying", LATE, NO_PROGRESS)
 """What a hook may ask to be told of."""
 WORKER_LOST = "worker_lost"
 """The event of a notice that is about a worker, and no task."""
 _FAILURES = ("error", "killed", "oom", "timeout", "silent")
 
 _TARGET_LIMIT = 2000
-_HOOK = re.compile(rf"((?:{'|'.join(WORDS)})(?:,(?:{'|'.join(WORDS)}))*):(.*)")
-_LIKE_EVENTS = re.compile(r"([a-z]+(?:,[a-z]+)+|[a-z]+):(?!//)")
+_WORD = rf"(?:{'|'.join(WORDS)})(?:=[0-9a-z.]+)?"
+_HOOK = re.compile(rf"({_WORD}(?:,{_WORD})*):(.*)")
+_LIKE_EVENTS = re.compile(r"([a-z_]+(?:=[^:,]*)?(?:,[a-z_]+(?:=[^:,]*)?)*):(?!//)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _URL = re.compile(
     r"https?://(?P<user>[^/?#]*@)?(?P<host>[^/?#@:\[\]]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?([/?#].*)?"
@@ -69,7 +72,8 @@ class Notice(Struct, frozen=True, kw_only=True):
     """Empty, if it is about a worker."""
     queue: str
     event: str
-    """`complete`, `failed`, `cancelled`, `started`, `retrying`; of a worker `worker_lost`."""
+    """`complete`, `failed`, `cancelled`, `started`, `retrying`, `late`, `no_progress`; of a worker
+    `worker_lost`."""
     to: str
     """The name of a hook, or a URL."""
     attempt: int
@@ -136,8 +140,22 @@ def parse(written: str) -> str:
             f"notify {written!r}: {like[1]!r} is nothing that can happen to a task: there are "
             f"{', '.join(WORDS)}"
         )
+    if found:
+        _check_times(written, words)
     _check_target(written, target)
     return f"{','.join(dict.fromkeys(words.split(',')))}:{target}"
+
+
+def _check_times(written: str, words: str) -> None:
+    """Refuse times where there is nothing to wait for, and silence without one."""
+    for word in words.split(","):
+        name, is_timed, after = word.partition("=")
+        if is_timed and name not in (LATE, NO_PROGRESS):
+            raise BadInput(f"notify {written!r}: {name} has no time: write {name} alone")
+        if not is_timed and name == NO_PROGRESS:
+            raise BadInput(f"notify {written!r}: say after how long: no_progress=30m")
+        if is_timed and units.duration(after) <= 0:
+            raise BadInput(f"notify {written!r}: {word}: give a time above 0, such as 30m")
 
 
 def parse_all(written: Sequence[str]) -> tuple[str, ...]:
@@ -149,7 +167,7 @@ def parse_all(written: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_target(written: str, target: str) -> None:
-    if target in WORDS:
+    if target.partition("=")[0] in WORDS:
         raise BadInput(f"notify {written!r}: that says of what, not whom to tell: {_EXAMPLE}")
     if not is_url(target):
         if not _NAME.fullmatch(target):
@@ -286,6 +304,9 @@ def payload(notice: Notice) -> dict[str, JSON]:
     }
 
 
+_SAYINGS = {"retrying": " is being retried", LATE: " is late", NO_PROGRESS: " makes no progress"}
+
+
 def sentence(notice: Notice) -> str:
     """Say what happened in a line for people."""
     shown = notice.record
@@ -293,7 +314,9 @@ def sentence(notice: Notice) -> str:
         return _sentence_of_worker(shown)
     what = shown.get("name") or " ".join(map(str, _list(shown.get("command"))))
     text = f"{notice.task} ({what[:80]})" if isinstance(what, str) and what else notice.task
-    text += " is being retried" if notice.event == "retrying" else f" {notice.event}"
+    text += _SAYINGS.get(notice.event, f" {notice.event}")
+    if notice.event in (LATE, NO_PROGRESS):
+        text += f": {shown.get('because')}"
     error = shown.get("error")
     if notice.event in ("failed", "retrying") and isinstance(error, dict):
         text += f": {error.get('type')}: {str(error.get('message', ''))[:200]}".rstrip(": ")

@@ -8,27 +8,23 @@ lease is over.
 from __future__ import annotations
 
 import logging
-import os
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from stayer.core.errors import BadConfig, BadInput, StoreError
+from stayer.core.errors import BadInput, StoreError
 from stayer.core.model import Task
-from stayer.core.notify import hooks, notices
+from stayer.core.notify import notices
 from stayer.core.notify.hooks import Hook, Rules
-from stayer.core.notify.mail import PASSWORD_VARIABLE, Mail
 from stayer.core.notify.notices import Delivery, Notice
 from stayer.service.degraded import log_once
 from stayer.service.notify import command, smtp, webhook
-from stayer.service.notify.lost_workers import look_for_lost_workers
+from stayer.service.notify.looking import look_meanwhile
+from stayer.service.notify.settings import LiveSettings, Whom, follow_files
 from stayer.service.notify.turns import LANES, Lane, Turns, Waiting
 from stayer.service.notify.webhook import Answered
 from stayer.store import DeliveryStore, Store
@@ -45,74 +41,12 @@ URLS_AT_ONCE = 24
 """How many notices to URLs are taken at once."""
 BUSY_PAUSE_S, IDLE_PAUSE_S = 0.5, 5.0
 """How long it waits between two looks, in seconds: after it found something, and at most."""
-LEASE_MARGIN_S = 30.0
-"""How much longer than a try may take a notice is kept from others, in seconds."""
 _AT_ONCE_PAUSE = 0.1
 """How much of the pause is left where more was found than could be begun."""
 _NEVER_S = 1e12
 """An age that no notice has."""
 _STOP_TIMEOUT_S = 2.0
-
-
-class Whom(Struct, frozen=True, kw_only=True):
-    """All that can be delivered from here, with the secrets to sign it."""
-
-    rules: Rules = Rules()
-    hooks: dict[str, Hook] = {}
-    secrets: dict[str, tuple[str, ...]] = {}
-    """By the name of the hook; '' for URLs that tasks name. A mail server's is its password."""
-    margin: float = LEASE_MARGIN_S
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The hooks that can be reached; '' for URLs that tasks name."""
-        return ("", *self.hooks)
-
-    @property
-    def lease(self) -> float:
-        """How long a notice is kept from others."""
-        limits = [self.rules.time_limit, *(hook.time_limit for hook in self.hooks.values())]
-        return max(limits) + self.margin
-
-
-def read_config(config: Config) -> Whom:
-    """Read what the file says; raises BadConfig where a secret can't be read."""
-    rules = hooks.read_rules(config.notices)
-    found = {name: hooks.read_hook(name, table) for name, table in config.hooks.items()}
-    secrets = {name: _secrets(f"hooks.{name}", hook) for name, hook in found.items()}
-    return Whom(rules=rules, hooks=found, secrets={**secrets, "": _secrets("notices", rules)})
-
-
-def _secrets(what: str, of: Hook | Rules) -> tuple[str, ...]:
-    if isinstance(of, Hook) and of.mail is not None:
-        return _password(what, of.mail)
-    if of.secret_file is None:
-        return of.secrets
-    try:
-        text = Path(of.secret_file).read_text(encoding="utf-8")
-        return (*of.secrets, *hooks.parse_secrets(text))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadConfig(f"{what}: {of.secret_file} can't be read: {error}") from None
-    except BadInput as error:
-        raise BadConfig(f"{what}: {of.secret_file}: {error}") from None
-
-
-def _password(what: str, mail: Mail) -> tuple[str, ...]:
-    """Find the password of a mail server, where one is needed."""
-    if mail.user is None:
-        return ()
-    found = mail.password or os.environ.get(PASSWORD_VARIABLE)
-    if mail.password_file is not None:
-        try:
-            found = Path(mail.password_file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadConfig(f"{what}: {mail.password_file} can't be read: {error}") from None
-    if not found:
-        raise BadConfig(
-            f"{what}: there is no password for {mail.user}: write it to a file and name that with "
-            f"password_file, or set {PASSWORD_VARIABLE}"
-        )
-    return (found,)
+_NO_RULES = Rules(deliver=False)
 
 
 def try_once(whom: Whom, notice: Notice) -> Answered:
@@ -123,7 +57,9 @@ def try_once(whom: Whom, notice: Notice) -> Answered:
         hook = Hook(name="", url=notice.to, time_limit=whom.rules.time_limit)
         allowed = partial(webhook.check_host, whom.rules.hosts)
         return webhook.send(hook, secrets, notice, allowed)
-    hook = whom.hooks[name]
+    if (known := whom.hooks.get(name)) is None:
+        return Answered(False, f"no hook is called {name!r} anymore")
+    hook = known
     if hook.command is not None:
         return command.run(hook, notice)
     if hook.mail is not None:
@@ -184,6 +120,12 @@ class Deliverer:
         """Start the thread that looks for notices."""
         self._looking.start()
 
+    def change(self, whom: Whom) -> None:
+        """Deliver by other settings from now on; what is under way ends by those that it has."""
+        with self._changed:
+            self._whom = whom
+            self._changed.notify_all()
+
     def stop(self, patience: float = _STOP_TIMEOUT_S) -> None:
         """Take no more. What is under way may end within so many seconds; else it is repeated,
         by somebody else.
@@ -223,6 +165,8 @@ class Deliverer:
 
     def _free(self) -> tuple[int, int]:
         """Return how many notices to hooks of the configuration, and to URLs, can be taken now."""
+        if not self._whom.rules.deliver:
+            return 0, 0
         free = DELIVERY_THREADS - self._to_hooks if self._whom.hooks else 0
         return free, min(self._turns.room, URLS_AT_ONCE)
 
@@ -343,16 +287,23 @@ def shorten_target(target: str) -> str:
 
 
 @contextmanager
-def deliver_meanwhile(store: Store, config: Config) -> Iterator[None]:
-    """Deliver meanwhile, if the file does not say otherwise."""
-    whom = read_config(config)
-    if not whom.rules.deliver:
-        yield
-        return
-    deliverer = Deliverer(store, whom)
+def deliver_meanwhile(
+    store: Store, read: Callable[[], Config], *, is_server: bool = False
+) -> Iterator[None]:
+    """Deliver and look meanwhile, as the file says (`read` reads it), also when it changes."""
+    settings = LiveSettings(read)
+    deliverer = Deliverer(store, settings.whom)
     deliverer.start()
+
+    def rules() -> Rules:
+        found = settings.whom.rules
+        return found if found.deliver else _NO_RULES
+
     try:
-        with look_for_lost_workers(store, whom.rules.worker_lost):
+        with (
+            follow_files(settings, lambda: deliverer.change(settings.whom)),
+            look_meanwhile(store, rules, is_server=is_server),
+        ):
             yield
     finally:
         deliverer.stop()

@@ -6,26 +6,17 @@ writes the same notice, of which the store keeps one.
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
-from stayer.core.errors import StoreError
 from stayer.core.model import Worker
 from stayer.core.notify.notices import KEPT, lost_worker_notice
-from stayer.service.degraded import log_once
 from stayer.store import Store
-
-logger = logging.getLogger("stayer.service.notify")
 
 _LOOKS_IN_A_LEASE = 32
 """An eighth of a lease after its end, others may give the worker up: some looks are before that."""
 _LONGEST_PAUSE_S, _SHORTEST_PAUSE_S = 5.0, 0.1
 _GAP = 10
 """After a pause so many times too long, what was seen before counts for nothing."""
-_STOP_TIMEOUT_S = 2.0
 
 
 class LostWorkers:
@@ -34,7 +25,9 @@ class LostWorkers:
     nobody is lost.
     """
 
-    def __init__(self, store: Store, hooks: Sequence[str]) -> None:
+    what = "lost workers"
+
+    def __init__(self, store: Store, hooks: Callable[[], Sequence[str]]) -> None:
         self._store = store
         self._hooks = hooks
         self._told: set[tuple[str, int]] = set()
@@ -45,6 +38,9 @@ class LostWorkers:
 
     def look(self, moment: float) -> None:
         """Look once, at a moment of a clock that never goes back; write what is to be told."""
+        if not self._hooks():
+            self._looked_at, self.pause = None, _LONGEST_PAUSE_S
+            return
         workers, now = self._store.workers(), self._store.now()
         if self._looked_at is None or moment - self._looked_at > _GAP * self.pause:
             self._looks_since = moment
@@ -64,7 +60,7 @@ class LostWorkers:
         held = self._store.holdings(worker.id)
         queue = held[0].queue if held else self._choose_queue(worker)
         self._store.add_notices(
-            [lost_worker_notice(worker, held, queue, hook, now) for hook in self._hooks]
+            [lost_worker_notice(worker, held, queue, hook, now) for hook in self._hooks()]
         )
         self._told.add((worker.id, worker.number))
 
@@ -73,32 +69,3 @@ class LostWorkers:
         there = sorted(queue.name for queue in self._store.queues())
         own = [queue for queue in worker.queues if queue in there]
         return (own or there or ["default"])[0]
-
-
-@contextmanager
-def look_for_lost_workers(store: Store, hooks: Sequence[str]) -> Iterator[None]:
-    """Look meanwhile, in a thread, if some hook wants to hear."""
-    if not hooks or store.remote_operator is not None:  # the server itself looks
-        yield
-        return
-    stopping = threading.Event()
-    thread = threading.Thread(
-        target=_look_until, args=(stopping, LostWorkers(store, hooks)), name="lost workers",
-        daemon=True,
-    )  # fmt: skip
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join(_STOP_TIMEOUT_S)
-
-
-def _look_until(stopping: threading.Event, lost: LostWorkers) -> None:
-    while not stopping.wait(lost.pause):
-        try:
-            lost.look(time.monotonic())
-        except StoreError as error:
-            log_once.warn_once(logger, "lost workers are looked for later", error)
-        except Exception:  # whatever it is, the next look may find more
-            logger.exception("lost workers are looked for later")

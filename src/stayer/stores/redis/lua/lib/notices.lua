@@ -3,8 +3,8 @@
 -- include: tasks, notice
 
 local function target_of(hook, happened)
-  local words, target = string.match(hook, '^([%l,]+):(.*)$')
-  for word in string.gmatch(words or '', '%l+') do
+  local words, target = string.match(hook, '^([^:]+):(.*)$')
+  for word in string.gmatch(words or '', '[^,]+') do
     for _, each in ipairs(happened) do
       if each == word then return target end
     end
