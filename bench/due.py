@@ -13,8 +13,9 @@ from collections.abc import Callable
 from bench.kinds import Kind
 from bench.measure import say
 from bench.store_speed import submit_some
-from stayer.core.model import EVERYTHING, NewTask
+from stayer.core.model import NewTask
 from stayer.core.schedules.model import Schedule
+from stayer.core.worker_model import EVERYTHING
 from stayer.store import Store
 
 DUE = 100_000

@@ -7,8 +7,10 @@ import time
 from bench.kinds import Kind
 from bench.measure import say
 from stayer.core.flows.model import NewFlow
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING, NewTask, Worker
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
+from stayer.core.model import NewTask
+from stayer.core.worker_model import EVERYTHING, Worker
 from stayer.store import Store
 
 WIDTHS = (100, 10_000)

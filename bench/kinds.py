@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from bench.floor import Floor
 from bench.processes import each_on_a_core
-from stayer.core.model import Worker
+from stayer.core.worker_model import Worker
 from stayer.store import Store
 from stayer.stores import open_store
 

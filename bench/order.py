@@ -11,8 +11,10 @@ from typing import Any
 from bench.kinds import Kind
 from bench.measure import say
 from stayer.core import ids
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING, NewTask
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
+from stayer.core.model import NewTask
+from stayer.core.worker_model import EVERYTHING
 from stayer.store import Store
 
 ROUNDS = 300

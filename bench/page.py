@@ -11,8 +11,10 @@ from typing import Any
 from bench.http_speed import Server, served
 from bench.kinds import KINDS
 from bench.measure import say
-from stayer.core.lifecycle import Start, decide
-from stayer.core.model import EVERYTHING, NewTask, Progress, Report, Usage, Worker
+from stayer.core.happenings import Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import NewTask, Progress, Report, Usage
+from stayer.core.worker_model import EVERYTHING, Worker
 from stayer.store import Store
 
 ROUNDS = 7

@@ -10,9 +10,11 @@ from contextlib import ExitStack
 from bench.kinds import Kind
 from bench.measure import rates, say, say_ratio
 from stayer.client.submit import with_parameters
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING, Filter, Task
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
+from stayer.core.model import Filter, Task
 from stayer.core.submit.checks import new_task
+from stayer.core.worker_model import EVERYTHING
 from stayer.store import Store
 
 BATCH = 50

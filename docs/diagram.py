@@ -12,7 +12,8 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from stayer.core.lifecycle import TABLE, Happening
+from stayer.core.happenings import Happening
+from stayer.core.lifecycle import TABLE
 from stayer.core.model import FINISHED, QUEUED, RUNNING, STATES, State
 
 REFERENCE = Path(__file__).parent / "reference"

@@ -47,18 +47,9 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from stayer.core.flows.model import FlowInfo
-    from stayer.core.model import (
-        Attempt,
-        Code,
-        Event,
-        Fault,
-        Handles,
-        Progress,
-        QueueInfo,
-        SentFile,
-        Task,
-        Worker,
-    )
+    from stayer.core.model import Attempt, Code, Event, Fault, Progress, SentFile, Task
+    from stayer.core.queue_model import QueueInfo
+    from stayer.core.worker_model import Handles, Worker
     from stayer.task.context import Context, current_task
 
 __all__ = [

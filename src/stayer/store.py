@@ -37,18 +37,13 @@ from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import (
     JSON,
     Attempt,
-    Beat,
     Change,
     Checkpoint,
     Event,
     Filter,
-    Handles,
-    Kept,
     LogPiece,
     NewTask,
     Page,
-    QueueInfo,
-    QueueSettings,
     Report,
     State,
     Statistics,
@@ -56,12 +51,13 @@ from stayer.core.model import (
     Task,
     Usage,
     Value,
-    Worker,
 )
 from stayer.core.move.records import Batch, Record, Seal, Stage
 from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
+from stayer.core.queue_model import Kept, QueueInfo, QueueSettings
 from stayer.core.schedules.model import Firing, Schedule
 from stayer.core.submit.edits import Edits
+from stayer.core.worker_model import Beat, Handles, Worker
 
 REMEMBERED = 30 * 86400.0
 """How long the id of a purged task is refused, in seconds."""

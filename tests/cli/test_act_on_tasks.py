@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from stayer.core.lifecycle import Done, Fail
-from stayer.core.model import EVERYTHING, Fault, Filter, Policy, Report
+from stayer.core.happenings import Done, Fail
+from stayer.core.model import Fault, Filter, Policy, Report
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stayer.core.codec import PARAMETERS_LIMIT
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.core.model import Filter
 from stayer.service.control import tasks as control
 from stayer.store import Store

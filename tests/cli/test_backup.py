@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from stayer.core.errors import LeaseLost, StoreMoved
-from stayer.core.lifecycle import Done, Start, decide
+from stayer.core.happenings import Done, Start
+from stayer.core.lifecycle import decide
 from stayer.core.model import Filter
 from stayer.store import Store
 from stayer.stores import open_store

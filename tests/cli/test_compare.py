@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stayer.cli.comparison_table import portions
+from stayer.core.happenings import Done
 from stayer.core.insight.comparison import Comparison, Row
 from stayer.core.insight.statistics import Recorder
-from stayer.core.lifecycle import Done
 from stayer.core.model import Report
 from stayer.store import Store
 from tests.cli.running import Here

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from stayer.core.model import Worker
+from stayer.core.worker_model import Worker
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.cli.running import Apart, Here

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from stayer.core.lifecycle import Fail
+from stayer.core.happenings import Fail
 from stayer.core.model import Fault
 from stayer.store import Store
 from tests.cli.running import Here

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from stayer.core.lifecycle import Done, Snooze
+from stayer.core.happenings import Done, Snooze
 from stayer.core.refused_tasks import REFUSED
 from stayer.service.control import tasks as control
 from stayer.store import Store

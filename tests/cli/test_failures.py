@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from stayer.core.happenings import Fail
 from stayer.core.insight.fingerprint import fingerprint
-from stayer.core.lifecycle import Fail
 from stayer.core.model import Fault
 from stayer.store import Store
 from tests.cli.running import Here

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stayer.core.lifecycle import Done, Fail
+from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault
 from stayer.service.control import tasks as control
 from stayer.store import Store

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stayer.cli.output import safe
-from stayer.core.lifecycle import Done, Fail
+from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault, Progress, Report
 from stayer.store import Store
 from tests.cli.running import Apart, Here

@@ -9,8 +9,9 @@ import pytest
 from stayer.cli.follow import Printer, follow
 from stayer.cli.terminal_safe import SafeOutput
 from stayer.core.errors import StoreUnreachable
-from stayer.core.lifecycle import Done, Interrupt, Start
-from stayer.core.model import EVERYTHING, LogPiece, Report, Task
+from stayer.core.happenings import Done, Interrupt, Start
+from stayer.core.model import LogPiece, Report, Task
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import logs
 from stayer.store import LOG_HEAD, LOG_TAIL, Store
 from tests.cli.running import Apart, Here

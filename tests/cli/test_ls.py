@@ -12,7 +12,7 @@ import pytest
 
 from stayer.cli.tables import short_ids
 from stayer.core import ids
-from stayer.core.lifecycle import Done, Fail
+from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault, Progress, Report
 from stayer.store import Store
 from tests.cli.running import Apart, Here

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.core.model import Filter
 from stayer.service import move as moving
 from stayer.store import Store

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.core.notify.notices import Delivery
 from stayer.store import Store
 from tests.cli.running import Apart, Here

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.lifecycle import Done, Fail
+from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault, Filter
 from stayer.service.control import tasks as control
 from stayer.store import Store

@@ -8,8 +8,8 @@ import pytest
 
 from stayer.cli.declare import declare_queues
 from stayer.config import load
-from stayer.core.lifecycle import Done
-from stayer.core.model import Rate
+from stayer.core.happenings import Done
+from stayer.core.queue_model import Rate
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Here

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stayer.core.lifecycle import Fail
+from stayer.core.happenings import Fail
 from stayer.core.model import Fault, Policy, Progress, Report
 from stayer.store import Store
 from tests.cli.running import Here

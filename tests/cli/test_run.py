@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.model import Filter, Handles, Task
+from stayer.core.model import Filter, Task
+from stayer.core.worker_model import Handles
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Apart, Here

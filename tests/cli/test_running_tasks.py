@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.core.submit.checks import new_task
 from stayer.service.control import logs
 from stayer.store import Store

@@ -8,10 +8,13 @@ from itertools import pairwise
 import pytest
 
 from stayer.core import ids
+from stayer.core.happenings import Done, Fail, Interrupt
 from stayer.core.insight.statistics import Recorder
-from stayer.core.lifecycle import Done, Fail, Interrupt, decide
-from stayer.core.model import EVERYTHING, Fault, Policy, Progress, Rate, Report, Task
+from stayer.core.lifecycle import decide
+from stayer.core.model import Fault, Policy, Progress, Report, Task
+from stayer.core.queue_model import Rate
 from stayer.core.units import format_duration
+from stayer.core.worker_model import EVERYTHING
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.contract.builders import apply, beat, get, new, started, submit, take, take_one, taken

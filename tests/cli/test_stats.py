@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.cli.running import Here

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stayer.core.lifecycle import Done, Fail, Start
+from stayer.core.happenings import Done, Fail, Start
 from stayer.core.model import Fault
 from stayer.service.control import flows
 from stayer.store import Store

@@ -20,7 +20,7 @@ from stayer import (
     WaitTimeout,
     aio,
 )
-from stayer.core.model import QueueInfo
+from stayer.core.queue_model import QueueInfo
 from tests.client.actors import PATIENCE, bury, until
 
 Scene = Callable[[aio.Client], Awaitable[None]]

@@ -20,7 +20,7 @@ from stayer import (
     aio,
 )
 from stayer.client.submit import Defaults, build
-from stayer.core.lifecycle import Done, Fail
+from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault, NewTask
 from tests.contract.builders import apply, register, take
 

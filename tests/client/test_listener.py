@@ -20,7 +20,8 @@ from stayer import (
     Task,
     TaskHandle,
 )
-from stayer.core.model import Beat, Value
+from stayer.core.model import Value
+from stayer.core.worker_model import Beat
 from tests.client.actors import PATIENCE, bury, claim, hear, process, submit, take, thread, until
 
 

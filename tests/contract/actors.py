@@ -17,8 +17,10 @@ from threading import Barrier
 from typing import Any, TypeAlias
 
 from stayer.core.errors import LeaseLost, Refused
-from stayer.core.lifecycle import Ask, Done, Fail, Happening, Interrupt, decide
-from stayer.core.model import EVERYTHING, RUNNING, Change, Fault, Filter, Task
+from stayer.core.happenings import Ask, Done, Fail, Happening, Interrupt
+from stayer.core.lifecycle import decide
+from stayer.core.model import RUNNING, Change, Fault, Filter, Task
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store

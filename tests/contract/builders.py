@@ -12,22 +12,10 @@ from typing import Any, TypeVar
 from msgspec import UNSET, UnsetType
 
 from stayer.core.effects import effect
-from stayer.core.lifecycle import Happening, Start, decide
-from stayer.core.model import (
-    EVERYTHING,
-    Beat,
-    Change,
-    Ending,
-    Event,
-    Filter,
-    Handles,
-    NewTask,
-    Report,
-    State,
-    Task,
-    Value,
-    Worker,
-)
+from stayer.core.happenings import Happening, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import Change, Ending, Event, Filter, NewTask, Report, State, Task, Value
+from stayer.core.worker_model import EVERYTHING, Beat, Handles, Worker
 from stayer.service.control import tasks as control
 from stayer.store import Store
 

@@ -7,12 +7,14 @@ from contextlib import suppress
 from stayer.core import codec
 from stayer.core.errors import BadInput, LeaseLost, Refused
 from stayer.core.flows.plan import PartPlan, lay_out
-from stayer.core.lifecycle import Done, Fail, Start
-from stayer.core.model import EVERYTHING, Fault, Filter, LogPiece, Progress, Rate, Report, Usage
+from stayer.core.happenings import Done, Fail, Start
+from stayer.core.model import Fault, Filter, LogPiece, Progress, Report, Usage
 from stayer.core.notify.notices import Delivery, notice_record
+from stayer.core.queue_model import Rate
 from stayer.core.schedules import parse
 from stayer.core.schedules.model import Schedule
 from stayer.core.submit.checks import new_task
+from stayer.core.worker_model import EVERYTHING
 from stayer.store import Store
 from tests.contract.builders import apply, beat, commit, new, register, submit, take_one, worker
 

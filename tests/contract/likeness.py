@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from stayer.core.model import FINISHED, Beat, Task
+from stayer.core.model import FINISHED, Task
+from stayer.core.worker_model import Beat
 
 
 def visible(task: Task) -> dict[str, Any]:

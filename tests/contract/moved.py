@@ -8,21 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from stayer.core.happenings import Done, Fail, Interrupt, Pin, Start
 from stayer.core.insight.queue_stats import KEPT
 from stayer.core.insight.statistics import Recorder
-from stayer.core.lifecycle import Done, Fail, Interrupt, Pin, Start
-from stayer.core.model import (
-    Code,
-    Fault,
-    Filter,
-    LogPiece,
-    Pinned,
-    Policy,
-    Rate,
-    Report,
-    Usage,
-    Value,
-)
+from stayer.core.model import Code, Fault, Filter, LogPiece, Pinned, Policy, Report, Usage, Value
+from stayer.core.queue_model import Rate
 from stayer.core.schedules.model import Schedule
 from stayer.core.submit.checks import new_task
 from stayer.store import Store

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from multiprocessing.connection import Connection
 
-from stayer.core.lifecycle import Done, decide
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
 from stayer.stores import open_store
 from tests.contract.actors import Ready, opened
 from tests.contract.builders import beat, new, register, take

@@ -11,25 +11,21 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, Refused, UnknownQueue, UnknownWorker
-from stayer.core.lifecycle import Due, acknowledge, decide
+from stayer.core.happenings import Due
+from stayer.core.lifecycle import acknowledge, decide
 from stayer.core.model import (
     FINISHED,
     QUEUED,
     RUNNING,
-    Beat,
     Change,
     Ending,
-    Handles,
     NewTask,
-    Orders,
-    QueueSettings,
     Report,
     State,
-    Suspect,
     Task,
-    Worker,
-    WorkerState,
 )
+from stayer.core.queue_model import QueueSettings
+from stayer.core.worker_model import Beat, Handles, Orders, Suspect, Worker, WorkerState
 from stayer.store import REMEMBERED
 from tests.contract.plain_order import Run, Settings, holds, share_of, usage_of_shares
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from stayer.core.model import FINISHED, QUEUED, Fair, QueueSettings, Rate, Task
+from stayer.core.model import FINISHED, QUEUED, Task
+from stayer.core.queue_model import Fair, QueueSettings, Rate
 
 DAY = 86400.0
 

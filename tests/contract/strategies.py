@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from stayer.core.lifecycle import (
-    TABLE,
+from stayer.core.happenings import (
     Ask,
     Cancel,
     Done,
@@ -28,19 +27,10 @@ from stayer.core.lifecycle import (
     Stop,
     WorkerLost,
 )
-from stayer.core.model import (
-    EVERYTHING,
-    FINISHED,
-    STATES,
-    Fault,
-    Handles,
-    NewTask,
-    Pinned,
-    Policy,
-    QueueSettings,
-    Rate,
-    Task,
-)
+from stayer.core.lifecycle import TABLE
+from stayer.core.model import FINISHED, STATES, Fault, NewTask, Pinned, Policy, Task
+from stayer.core.queue_model import QueueSettings, Rate
+from stayer.core.worker_model import EVERYTHING, Handles
 
 IDS = [f"t{number}" for number in range(12)]
 QUEUES = ["a", "b", "c"]

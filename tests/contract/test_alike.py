@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stayer.core.lifecycle import Cancel, Done, Fail, Happening, Interrupt, Start, decide
-from stayer.core.model import EVERYTHING, Change, Fault, Filter, NewTask, Task
+from stayer.core.happenings import Cancel, Done, Fail, Happening, Interrupt, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import Change, Fault, Filter, NewTask, Task
+from stayer.core.worker_model import EVERYTHING
 from stayer.store import Store
 from tests.contract.builders import Clock, check_counts, ids, new, register, submit
 

@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost
-from stayer.core.lifecycle import Done, Interrupt, Start
-from stayer.core.model import Filter, LogPiece, Progress, Report, Task, Worker
+from stayer.core.happenings import Done, Interrupt, Start
+from stayer.core.model import Filter, LogPiece, Progress, Report, Task
+from stayer.core.worker_model import Worker
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (

@@ -15,7 +15,8 @@ import pymysql
 import pytest
 
 from stayer.core.errors import StoreError, StoreUnreachable
-from stayer.core.lifecycle import Done, decide
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
 from stayer.core.model import Filter
 from stayer.service.control import tasks as control
 from stayer.store import Store

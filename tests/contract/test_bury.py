@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import LeaseLost, Refused, UnknownWorker
-from stayer.core.lifecycle import Cancel, Done, WorkerLost
+from stayer.core.happenings import Cancel, Done, WorkerLost
 from stayer.core.liveness.lost_workers import BY_OPERATOR, BY_SERVER, KEPT_S, MOST, why
 from stayer.core.model import Task
 from stayer.service.control import tasks as control

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from stayer.core.lifecycle import Fail, Pin, decide
+from stayer.core.happenings import Fail, Pin
+from stayer.core.lifecycle import decide
 from stayer.core.model import Code, Fault, Pinned, Task
 from stayer.core.submit.edits import Edits
 from stayer.service.control import tasks as control

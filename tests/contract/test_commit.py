@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict, replace
 
-from stayer.core.lifecycle import (
+from stayer.core.happenings import (
     Ask,
     Cancel,
     Done,
@@ -18,8 +18,8 @@ from stayer.core.lifecycle import (
     Retry,
     Snooze,
     Start,
-    decide,
 )
+from stayer.core.lifecycle import decide
 from stayer.core.model import Fault, Order, Policy, State, Value
 from stayer.store import Store
 from tests.contract.builders import (

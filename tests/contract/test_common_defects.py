@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import LeaseLost
-from stayer.core.lifecycle import Cancel, Done, Fail, Interrupt, Start
+from stayer.core.happenings import Cancel, Done, Fail, Interrupt, Start
 from stayer.core.model import FINISHED, Fault, Filter
 from stayer.service.control import tasks as control
 from stayer.store import Store

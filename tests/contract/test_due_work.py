@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec.structs import replace
 
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.core.model import FINISHED, Filter, Task
 from stayer.core.schedules import cron, parse
 from stayer.core.schedules.model import CatchUp, Overlap, Schedule

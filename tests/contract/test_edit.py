@@ -8,9 +8,11 @@ import pytest
 
 from stayer.core.errors import BadInput, Refused
 from stayer.core.flows.model import NewFlow, Part
-from stayer.core.lifecycle import Edit, Fail, decide
-from stayer.core.model import Fault, Filter, Handles, Policy, Value
+from stayer.core.happenings import Edit, Fail
+from stayer.core.lifecycle import decide
+from stayer.core.model import Fault, Filter, Policy, Value
 from stayer.core.submit.edits import Edits
+from stayer.core.worker_model import Handles
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (

@@ -9,8 +9,7 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from stayer.core.lifecycle import (
-    TABLE,
+from stayer.core.happenings import (
     Ask,
     Cancel,
     Done,
@@ -33,8 +32,8 @@ from stayer.core.lifecycle import (
     UpstreamFailed,
     WaitAgain,
     WorkerLost,
-    decide,
 )
+from stayer.core.lifecycle import TABLE, decide
 from stayer.core.model import (
     QUEUED,
     STATES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import Refused, TooLarge
-from stayer.core.lifecycle import Done, Fail
+from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault, Filter
 from stayer.service.control import tasks as control
 from stayer.service.upkeep.due_work import elapse

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from stayer.core.lifecycle import Done, Fail, Interrupt, Start
-from stayer.core.model import EVERYTHING, Fault, Policy
+from stayer.core.happenings import Done, Fail, Interrupt, Start
+from stayer.core.model import Fault, Policy
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import UnknownTask
+from stayer.core.happenings import Done, Fail, Start
 from stayer.core.insight.explanation import Span
-from stayer.core.lifecycle import Done, Fail, Start
-from stayer.core.model import Fault, Handles, Policy, Progress, Rate, Report
+from stayer.core.model import Fault, Policy, Progress, Report
+from stayer.core.queue_model import Rate
+from stayer.core.worker_model import Handles
 from stayer.service.control import tasks as control
 from stayer.service.explain import explain, why_silent, why_waiting
 from stayer.store import Store

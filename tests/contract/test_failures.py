@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from stayer.core.happenings import Done, Fail
 from stayer.core.insight.failures import STEP, STEPS, Failure
 from stayer.core.insight.fingerprint import fingerprint
-from stayer.core.lifecycle import Done, Fail, decide
-from stayer.core.model import EVERYTHING, FINISHED, Fault, Filter, Policy, Task
+from stayer.core.lifecycle import decide
+from stayer.core.model import FINISHED, Fault, Filter, Policy, Task
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (

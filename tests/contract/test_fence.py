@@ -7,17 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stayer.core.lifecycle import (
-    Ask,
-    Cancel,
-    Done,
-    Fail,
-    Hold,
-    Interrupt,
-    Retry,
-    Snooze,
-    decide,
-)
+from stayer.core.happenings import Ask, Cancel, Done, Fail, Hold, Interrupt, Retry, Snooze
+from stayer.core.lifecycle import decide
 from stayer.core.model import Fault
 from stayer.store import Store
 from tests.contract.builders import (

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from stayer.core.lifecycle import Done, Retry, decide
+from stayer.core.happenings import Done, Retry
+from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Filter
 from stayer.service.control import tasks as control
 from stayer.store import Store

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from stayer.core.flows.model import NewFlow
-from stayer.core.lifecycle import Done, Fail, Interrupt
+from stayer.core.happenings import Done, Fail, Interrupt
 from stayer.core.model import FINISHED, QUEUED, Fault, NewTask, Policy, State, Task, WhenFailed
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control

@@ -7,7 +7,8 @@ import pytest
 from stayer.core.errors import BadInput, Refused, UnknownFlow
 from stayer.core.flows.model import FlowInfo, NewFlow, Part
 from stayer.core.flows.plan import PartPlan, lay_out
-from stayer.core.lifecycle import Done, Fail, Retry, Start, decide
+from stayer.core.happenings import Done, Fail, Retry, Start
+from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Fault, Filter, NewTask, Policy, State, Task
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import BadInput, Refused
-from stayer.core.lifecycle import Cancel, Done, Fail, Hold, Release, decide
-from stayer.core.model import EVERYTHING, FINISHED, Fault, NewTask, Policy, State, Task, WhenFailed
+from stayer.core.happenings import Cancel, Done, Fail, Hold, Release
+from stayer.core.lifecycle import decide
+from stayer.core.model import FINISHED, Fault, NewTask, Policy, State, Task, WhenFailed
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.store import REMEMBERED, Store
 from tests.contract.builders import (

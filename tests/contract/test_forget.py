@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stayer.core.lifecycle import Done, Fail, Start
-from stayer.core.model import Fault, Kept, LogPiece, Report
+from stayer.core.happenings import Done, Fail, Start
+from stayer.core.model import Fault, LogPiece, Report
+from stayer.core.queue_model import Kept
 from stayer.core.schedules.model import Firing, Schedule
 from stayer.service.control import tasks as control
 from stayer.store import Store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stayer.core.model import Handles
+from stayer.core.worker_model import Handles
 from stayer.store import Store
 from tests.contract.builders import ids, new, register, submit, take
 

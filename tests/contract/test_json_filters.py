@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from stayer.core.errors import BadInput, Refused, TooLarge
-from stayer.core.lifecycle import Done, SetMeta, decide
+from stayer.core.happenings import Done, SetMeta
+from stayer.core.lifecycle import decide
 from stayer.core.model import JSON, Filter, Value
 from stayer.core.submit.edits import Edits
 from stayer.service.control import tasks as control

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from stayer.core.errors import BadInput
-from stayer.core.lifecycle import (
+from stayer.core.happenings import (
     Done,
     Fail,
     Hold,
@@ -18,7 +18,8 @@ from stayer.core.lifecycle import (
     Start,
     WorkerLost,
 )
-from stayer.core.model import EVERYTHING, RUNNING, Fault, Filter, Handles, Task
+from stayer.core.model import RUNNING, Fault, Filter, Task
+from stayer.core.worker_model import EVERYTHING, Handles
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract import actors

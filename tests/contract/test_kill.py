@@ -6,7 +6,7 @@ import random
 import time
 from multiprocessing.connection import Connection
 
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.store import Store
 from tests.contract import actors
 from tests.contract.builders import (

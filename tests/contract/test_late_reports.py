@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from stayer.core.lifecycle import Cancel, Done, Fail, Happening, Interrupt, Snooze, Start, decide
-from stayer.core.model import EVERYTHING, Fault, Task
+from stayer.core.happenings import Cancel, Done, Fail, Happening, Interrupt, Snooze, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import Fault, Task
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (

@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from stayer.core.errors import NotHeld
-from stayer.core.lifecycle import Ask, Done, Fail, Hold, Interrupt, Release, decide, with_checkpoint
+from stayer.core.happenings import Ask, Done, Fail, Hold, Interrupt, Release
+from stayer.core.lifecycle import decide, with_checkpoint
 from stayer.core.model import Fault, Task
 from stayer.service.control import tasks as control
 from stayer.store import Store

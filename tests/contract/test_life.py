@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 
-from stayer.core.lifecycle import Done, Start, decide
+from stayer.core.happenings import Done, Start
+from stayer.core.lifecycle import decide
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract import actors

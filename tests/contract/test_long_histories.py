@@ -8,8 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from stayer.core.lifecycle import Done, Hold, Interrupt, Release, Start, decide
-from stayer.core.model import EVERYTHING, Event, LogPiece, Report, Task, Usage
+from stayer.core.happenings import Done, Hold, Interrupt, Release, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import Event, LogPiece, Report, Task, Usage
+from stayer.core.worker_model import EVERYTHING
 from stayer.store import HISTORY_HEAD, HISTORY_TAIL, Store
 from tests.contract.builders import (
     Clock,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from stayer.core.lifecycle import Start, WorkerLost, decide
+from stayer.core.happenings import Start, WorkerLost
+from stayer.core.lifecycle import decide
 from stayer.core.model import Policy, Progress, Report, Task
 from stayer.service.control import tasks as control
 from stayer.store import Store

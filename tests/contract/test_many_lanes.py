@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from stayer.core.model import EVERYTHING, Handles, NewTask
+from stayer.core.model import NewTask
 from stayer.core.ordering.lanes import handles_lane
+from stayer.core.worker_model import EVERYTHING, Handles
 from stayer.store import Store
 from tests.contract.builders import Clock, check_counts, ids, new, register, submit
 

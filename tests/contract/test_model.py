@@ -19,27 +19,11 @@ from hypothesis.stateful import (
 from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, Refused, UnknownQueue, UnknownWorker
-from stayer.core.lifecycle import (
-    Done,
-    Expire,
-    Interrupt,
-    Start,
-    WorkerLost,
-    decide,
-)
-from stayer.core.model import (
-    EVERYTHING,
-    Change,
-    Handles,
-    NewTask,
-    Progress,
-    QueueSettings,
-    Report,
-    State,
-    Task,
-    Usage,
-    Worker,
-)
+from stayer.core.happenings import Done, Expire, Interrupt, Start, WorkerLost
+from stayer.core.lifecycle import decide
+from stayer.core.model import Change, NewTask, Progress, Report, State, Task, Usage
+from stayer.core.queue_model import QueueSettings
+from stayer.core.worker_model import EVERYTHING, Handles, Worker
 from stayer.store import REMEMBERED
 from stayer.stores import open_store
 from tests.contract.builders import Clock

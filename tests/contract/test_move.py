@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from stayer.core.errors import BadInput, LeaseLost, Refused, StoreMoved, StoreUnusable
+from stayer.core.happenings import Cancel, Done, Start
 from stayer.core.history.line import Line
-from stayer.core.lifecycle import Cancel, Done, Start
 from stayer.core.model import FINISHED
 from stayer.core.move.records import STAGES, Record, Seal, TaskCopy
 from stayer.core.notify.notices import lost_worker_notice

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from stayer.core.lifecycle import Done, Interrupt, WaitAgain
-from stayer.core.model import EVERYTHING, Filter, Handles, NewTask, Policy, Task
+from stayer.core.happenings import Done, Interrupt, WaitAgain
+from stayer.core.model import Filter, NewTask, Policy, Task
 from stayer.core.ordering.affinity import WAIT
+from stayer.core.worker_model import EVERYTHING, Handles
 from stayer.service.control import tasks as control
 from stayer.service.explain import explain
 from stayer.store import Store

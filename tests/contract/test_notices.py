@@ -11,20 +11,12 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import BadInput
-from stayer.core.lifecycle import (
-    Done,
-    Fail,
-    Happening,
-    Interrupt,
-    Retry,
-    Start,
-    Stop,
-    WorkerLost,
-    decide,
-)
-from stayer.core.model import EVERYTHING, Fault, Filter, Policy, Task
+from stayer.core.happenings import Done, Fail, Happening, Interrupt, Retry, Start, Stop, WorkerLost
+from stayer.core.lifecycle import decide
+from stayer.core.model import Fault, Filter, Policy, Task
 from stayer.core.notify import notices
 from stayer.core.notify.notices import Delivery, Notice
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores.redis import RedisStore

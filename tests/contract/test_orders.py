@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import Refused
-from stayer.core.lifecycle import (
+from stayer.core.happenings import (
     Ask,
     Cancel,
     Done,
@@ -17,7 +17,8 @@ from stayer.core.lifecycle import (
     Stop,
     WorkerLost,
 )
-from stayer.core.model import Beat, Fault, Order, Report, Task
+from stayer.core.model import Fault, Order, Report, Task
+from stayer.core.worker_model import Beat
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stayer.core.lifecycle import Snooze
+from stayer.core.happenings import Snooze
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import Refused
-from stayer.core.lifecycle import Done, Fail, Start
+from stayer.core.happenings import Done, Fail, Start
 from stayer.core.model import FINISHED, STATES, Fault, Filter, LogPiece, Report
 from stayer.service.control import tasks as control
 from stayer.store import Store

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stayer.core.happenings import Done, Fail, Start
 from stayer.core.insight.queue_stats import COUNTED, DAY, KEPT, Figures
-from stayer.core.lifecycle import Done, Fail, Start
 from stayer.core.model import FINISHED, Fault
 from stayer.service.control import tasks as control
 from stayer.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import Refused, UnknownQueue
-from stayer.core.lifecycle import (
+from stayer.core.happenings import (
     Cancel,
     Done,
     Fail,
@@ -16,7 +16,8 @@ from stayer.core.lifecycle import (
     Snooze,
     Start,
 )
-from stayer.core.model import FINISHED, Fault, LogPiece, QueueInfo, Report
+from stayer.core.model import FINISHED, Fault, LogPiece, Report
+from stayer.core.queue_model import QueueInfo
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (

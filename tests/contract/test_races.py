@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from stayer.core.lifecycle import Done, decide
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
 from stayer.core.model import Filter, Order
 from stayer.service.control import tasks as control
 from stayer.store import Store

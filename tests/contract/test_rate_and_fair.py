@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
-from stayer.core.lifecycle import Done, Interrupt
-from stayer.core.model import Fair, Rate, Task
+from stayer.core.happenings import Done, Interrupt
+from stayer.core.model import Task
+from stayer.core.queue_model import Fair, Rate
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from stayer.core.lifecycle import Done, Fail, Hold, Interrupt, Release, Start
+from stayer.core.happenings import Done, Fail, Hold, Interrupt, Release, Start
 from stayer.core.model import Fault, LogPiece, Policy, Report, Task
 from stayer.store import LOG_HEAD, LOG_TAIL, Store
 from tests.contract.builders import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import LeaseLost
-from stayer.core.lifecycle import (
+from stayer.core.happenings import (
     Ask,
     Done,
     Fail,
@@ -18,9 +18,10 @@ from stayer.core.lifecycle import (
     Retry,
     Snooze,
     Start,
-    decide,
 )
-from stayer.core.model import EVERYTHING, Fault, Handles, Order, Policy
+from stayer.core.lifecycle import decide
+from stayer.core.model import Fault, Order, Policy
+from stayer.core.worker_model import EVERYTHING, Handles
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (

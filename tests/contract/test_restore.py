@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import LeaseLost
-from stayer.core.lifecycle import Done, Start, decide
+from stayer.core.happenings import Done, Start
+from stayer.core.lifecycle import decide
 from stayer.service.backup import backup, restore, settle
 from stayer.store import Store
 from stayer.stores import open_store

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.flows.model import NewFlow
-from stayer.core.lifecycle import Cancel, Done, Fail, Retry, decide
+from stayer.core.happenings import Cancel, Done, Fail, Retry
+from stayer.core.lifecycle import decide
 from stayer.core.model import Fault, Policy, Progress, Report, Task
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from stayer.core.lifecycle import Interrupt
+from stayer.core.happenings import Interrupt
 from stayer.core.model import LogPiece, Progress, Report, Task
 from stayer.store import Store
 from tests.contract.builders import Clock, apply, get, register, started

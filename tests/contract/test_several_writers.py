@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import Refused
-from stayer.core.lifecycle import Cancel, Done, Retry, decide
-from stayer.core.model import EVERYTHING, FINISHED, Rate, Report
+from stayer.core.happenings import Cancel, Done, Retry
+from stayer.core.lifecycle import decide
+from stayer.core.model import FINISHED, Report
+from stayer.core.queue_model import Rate
+from stayer.core.worker_model import EVERYTHING
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.sql import workers

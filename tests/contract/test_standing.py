@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from stayer.core.errors import UnknownWorker
-from stayer.core.lifecycle import Done, Fail, Start
-from stayer.core.model import Fault, Handles
+from stayer.core.happenings import Done, Fail, Start
+from stayer.core.model import Fault
+from stayer.core.worker_model import Handles
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from stayer.core.happenings import Interrupt, Start
 from stayer.core.insight.statistics import Recorder
-from stayer.core.lifecycle import Interrupt, Start
 from stayer.core.model import Metric, Report, Statistics, Usage
 from stayer.store import Store
 from tests.contract.builders import Clock, apply, beat, get, register, started, take_one

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import BadInput, StayerError
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.core.model import FINISHED, Policy, Task, Value
 from stayer.store import REMEMBERED, Store
 from tests.contract.builders import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stayer.core.happenings import Done, Fail, Interrupt, Start, WorkerLost
 from stayer.core.insight import totals as core
 from stayer.core.insight.totals import WORKER_LOST, Totals
-from stayer.core.lifecycle import Done, Fail, Interrupt, Start, WorkerLost
 from stayer.core.model import Fault, Policy
 from stayer.service.control import tasks as control
 from stayer.service.upkeep.totals import Counter

@@ -7,8 +7,10 @@ import random
 import pytest
 
 from stayer.core.errors import LeaseLost
-from stayer.core.lifecycle import Ask, Done, Fail, Interrupt, decide
-from stayer.core.model import EVERYTHING, Fault, Handles, Policy, Value
+from stayer.core.happenings import Ask, Done, Fail, Interrupt
+from stayer.core.lifecycle import decide
+from stayer.core.model import Fault, Policy, Value
+from stayer.core.worker_model import EVERYTHING, Handles
 from stayer.store import Store
 from tests.contract.builders import (
     apply,

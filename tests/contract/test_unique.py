@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import Refused
-from stayer.core.lifecycle import Cancel, Done, Fail, Interrupt, Retry, decide
+from stayer.core.happenings import Cancel, Done, Fail, Interrupt, Retry
+from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Fault, Filter, Policy
 from stayer.service.control import tasks as control
 from stayer.store import Store

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
+from stayer.core.happenings import Done, Interrupt, Set, Start
 from stayer.core.insight.usage_series import POINTS
-from stayer.core.lifecycle import Done, Interrupt, Set, Start
 from stayer.core.model import Policy, Report, Usage
 from stayer.store import Store
 from tests.contract.builders import (

@@ -8,7 +8,7 @@ from queue import SimpleQueue
 import pytest
 from msgspec.structs import replace
 
-from stayer.core.lifecycle import Ask, Done, Interrupt, Release, Retry
+from stayer.core.happenings import Ask, Done, Interrupt, Release, Retry
 from stayer.core.model import FINISHED
 from stayer.service.control import tasks as control
 from stayer.store import Store, Waiter

@@ -31,7 +31,7 @@ from typing import Any, TypeAlias
 from shown import shown  # type: ignore[import-not-found]
 
 import stayer
-from stayer.core.lifecycle import (
+from stayer.core.happenings import (
     Ask,
     Cancel,
     Done,
@@ -43,7 +43,8 @@ from stayer.core.lifecycle import (
     Start,
     Stop,
 )
-from stayer.core.model import Fault, LogPiece, Policy, Progress, Rate, Report, Task, Usage
+from stayer.core.model import Fault, LogPiece, Policy, Progress, Report, Task, Usage
+from stayer.core.queue_model import Rate
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import Clock, apply, beat, get, new, register, submit, take

@@ -14,7 +14,8 @@ import redis
 
 import stayer
 from stayer import config
-from stayer.core.model import STATES, WorkerState
+from stayer.core.model import STATES
+from stayer.core.worker_model import WorkerState
 from stayer.stores import open_store
 from stayer.worker.signals import HANDLED_SIGNALS
 from tests.cli.running import Here

@@ -14,7 +14,9 @@ from stayer.client.submit import Options
 from stayer.core import codec
 from stayer.core.fields import POLICY
 from stayer.core.liveness.lost_workers import LostWorker
-from stayer.core.model import Attempt, Event, Fault, Progress, QueueInfo, Task, Worker
+from stayer.core.model import Attempt, Event, Fault, Progress, Task
+from stayer.core.queue_model import QueueInfo
+from stayer.core.worker_model import Worker
 from tests.docs.pages import section, text
 
 PYTHON = "reference/python.md"

@@ -11,8 +11,8 @@ from contextlib import suppress
 import pytest
 
 from stayer.core.errors import StoreUnreachable
-from stayer.core.model import EVERYTHING, Worker
 from stayer.core.submit.checks import new_task
+from stayer.core.worker_model import EVERYTHING, Worker
 from stayer.service.lease.failure_detector import Watcher
 from stayer.store import Store
 from tests.faults.fleet import Fleet, until

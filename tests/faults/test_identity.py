@@ -6,8 +6,8 @@ import json
 import shutil
 import signal
 
-from stayer.core.model import EVERYTHING
 from stayer.core.submit.checks import new_task
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.lease.heartbeat import moment
 from tests.faults.fleet import Fleet, until
 

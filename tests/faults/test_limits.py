@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from stayer.core.model import RUNNING, Policy, QueueSettings, Rate
+from stayer.core.model import RUNNING, Policy
+from stayer.core.queue_model import QueueSettings, Rate
 from stayer.core.submit.checks import new_task
 from tests.faults.fleet import Fleet, until
 from tests.faults.test_chaos import TASK

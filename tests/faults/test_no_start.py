@@ -10,8 +10,10 @@ from itertools import pairwise
 
 import pytest
 
-from stayer.core.lifecycle import Start, decide
-from stayer.core.model import Handles, Task, Worker
+from stayer.core.happenings import Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import Task
+from stayer.core.worker_model import Handles, Worker
 from stayer.service.control import tasks as control
 from stayer.worker.attempts import HeldAttempts
 from stayer.worker.orphans import is_over

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.lifecycle import Done, Start
+from stayer.core.happenings import Done, Start
 from stayer.service.backup import settle
 from stayer.store import Store
 from stayer.stores import open_store

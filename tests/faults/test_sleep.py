@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from stayer.core.errors import LeaseLost
-from stayer.core.model import Policy, Worker
+from stayer.core.model import Policy
+from stayer.core.worker_model import Worker
 from stayer.service.control import tasks as control
 from tests.faults.fleet import Fleet, until
 from tests.faults.pools import PoolFleet, is_alive

@@ -151,7 +151,8 @@ def test_a_task_that_kills_its_keeper_each_time_is_set_aside(fleet: Fleet) -> No
 
 
 def test_a_task_may_be_paused_and_resumed(fleet: Fleet) -> None:
-    from stayer.core.lifecycle import Ask, decide
+    from stayer.core.happenings import Ask
+    from stayer.core.lifecycle import decide
 
     fleet.worker("one", lease=30)
     fleet.stamper("a")

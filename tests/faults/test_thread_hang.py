@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.model import Policy, Worker
+from stayer.core.model import Policy
+from stayer.core.worker_model import Worker
 from stayer.service.control import tasks as control
 from stayer.service.explain import explain
 from tests.cli.running import Apart

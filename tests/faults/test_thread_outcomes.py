@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from stayer.core.errors import Refused
-from stayer.core.lifecycle import Ask, decide
+from stayer.core.happenings import Ask
+from stayer.core.lifecycle import decide
 from stayer.core.model import NewTask, Policy
 from stayer.core.submit.checks import new_task
 from stayer.service.control import logs

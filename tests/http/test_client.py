@@ -19,9 +19,11 @@ from stayer.core.errors import (
     StoreUnusable,
     UnknownTask,
 )
+from stayer.core.happenings import Done, Fail, Interrupt
 from stayer.core.insight.statistics import Recorder
-from stayer.core.lifecycle import Done, Fail, Interrupt, decide
-from stayer.core.model import EVERYTHING, Fault, Filter, Policy, Report, Usage
+from stayer.core.lifecycle import decide
+from stayer.core.model import Fault, Filter, Policy, Report, Usage
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.service.operator import operator_of
 from stayer.store import Store

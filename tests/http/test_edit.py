@@ -6,7 +6,7 @@ import pytest
 
 from stayer.client import Client
 from stayer.core.errors import Refused
-from stayer.core.lifecycle import Cancel, Fail
+from stayer.core.happenings import Cancel, Fail
 from stayer.core.model import Code, Fault, Pinned
 from stayer.store import Store
 from tests.contract.builders import apply, get, new, register, started, submit

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from stayer import Client
+from stayer.core.happenings import Fail
 from stayer.core.insight.failures import Failures
 from stayer.core.insight.fingerprint import fingerprint
-from stayer.core.lifecycle import Fail
 from stayer.core.model import Fault
 from stayer.store import Store
 from tests.contract.builders import apply, started

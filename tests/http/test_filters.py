@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.store import Store
 from tests.contract.builders import apply, get, new, register, started, submit
 from tests.http.serving import Site

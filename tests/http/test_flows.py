@@ -13,7 +13,7 @@ from stayer.client.submit import Defaults, build
 from stayer.core.errors import BadInput, Refused, UnknownFlow
 from stayer.core.flows import model
 from stayer.core.flows.model import NewFlow
-from stayer.core.lifecycle import Done, Fail
+from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault, Filter, NewTask
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control

@@ -15,6 +15,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from stayer.core.happenings import Done, Fail
 from stayer.core.insight.totals import (
     MOST_QUEUES,
     MOST_SERIES,
@@ -23,8 +24,8 @@ from stayer.core.insight.totals import (
     decode,
     encode,
 )
-from stayer.core.lifecycle import Done, Fail
-from stayer.core.model import Event, Fault, Task, Worker
+from stayer.core.model import Event, Fault, Task
+from stayer.core.worker_model import Worker
 from stayer.http.metrics import METRICS
 from stayer.service.late import late_tasks
 from stayer.store import Store

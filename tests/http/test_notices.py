@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from stayer.core.lifecycle import Done, Fail
+from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault
 from stayer.core.notify.notices import Delivery
 from stayer.service.control import notices as notice_control

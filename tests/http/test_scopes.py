@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import Refused, StoreUnreachable
-from stayer.core.lifecycle import Done, Fail
+from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault, Policy
 from stayer.core.submit.checks import new_task
 from stayer.http.routes import ROUTES

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from stayer.core.lifecycle import Done, Interrupt
+from stayer.core.happenings import Done, Interrupt
 from stayer.core.model import LogPiece, Report
 from stayer.http import events, streams
 from stayer.http.log import _decode_whole_characters

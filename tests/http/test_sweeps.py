@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stayer.client import Client
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.store import Store
 from tests.contract.builders import apply, get, register, take
 from tests.http.serving import Site

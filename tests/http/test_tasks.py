@@ -9,8 +9,8 @@ from urllib.parse import quote
 import pytest
 
 from stayer.core import codec
+from stayer.core.happenings import Done, Fail
 from stayer.core.insight.statistics import Recorder
-from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import Fault, Filter, Report, Usage
 from stayer.service.control import tasks as control
 from stayer.store import Store

@@ -11,7 +11,7 @@ import pytest
 
 from stayer.core import errors
 from stayer.core.errors import StoreUnreachable
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.http.problem import STATUS
 from stayer.http.service import STORE_THREADS
 from stayer.store import Store

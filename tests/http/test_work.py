@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from stayer.core.happenings import Done
 from stayer.core.insight.statistics import Recorder
-from stayer.core.lifecycle import Done
-from stayer.core.model import EVERYTHING, NewTask
+from stayer.core.model import NewTask
+from stayer.core.worker_model import EVERYTHING
 from stayer.http.bells import Bells
 from stayer.service.control import tasks as control
 from stayer.store import Store

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from stayer.core.lifecycle import Done, Start, WorkerLost, decide, with_checkpoint
-from stayer.core.model import EVERYTHING, LogPiece, Report, Task, Worker
+from stayer.core.happenings import Done, Start, WorkerLost
+from stayer.core.lifecycle import decide, with_checkpoint
+from stayer.core.model import LogPiece, Report, Task
+from stayer.core.worker_model import EVERYTHING, Worker
 from stayer.store import Store
 from stayer.stores.remote.connection import Connection, RequestTooLarge
 from stayer.stores.remote.store import open_server

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from stayer.config import load
 from stayer.core.errors import BadConfig, StoreUnreachable
-from stayer.core.lifecycle import Done, decide
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
 from stayer.core.notify import notices
 from stayer.core.notify.hooks import Hook, Rules
 from stayer.core.notify.notices import Delivery, Notice

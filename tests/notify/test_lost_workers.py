@@ -9,9 +9,9 @@ import pytest
 
 from stayer.config import load
 from stayer.core.errors import BadConfig
-from stayer.core.model import Worker
 from stayer.core.notify import mail
 from stayer.core.notify.notices import Notice, payload, sentence
+from stayer.core.worker_model import Worker
 from stayer.service.notify.lost_workers import LostWorkers
 from stayer.store import Store
 from stayer.stores import open_store

@@ -7,7 +7,8 @@ import json
 import psycopg
 import pytest
 
-from stayer.core.lifecycle import Done, Interrupt, Start, decide
+from stayer.core.happenings import Done, Interrupt, Start
+from stayer.core.lifecycle import decide
 from stayer.stores.sql.postgres import PostgresStore
 from tests.contract.builders import (
     PATIENCE,

@@ -13,7 +13,8 @@ import psycopg
 import pytest
 
 from stayer.core.errors import BadConfig, BadInput, StoreError, StoreUnreachable, StoreUnusable
-from stayer.core.lifecycle import Done, decide
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
 from stayer.stores import open_store
 from stayer.stores.sql.postgres import PostgresStore
 from stayer.stores.sql.postgres.schema import ddl

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import psycopg
 
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
+from stayer.core.worker_model import EVERYTHING
 from stayer.stores.sql.postgres import PostgresStore
 from tests.contract.builders import fill, ids, new, register, submit, take
 from tests.servers.postgres import PostgresServer

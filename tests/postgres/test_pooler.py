@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
+from stayer.core.worker_model import EVERYTHING
 from stayer.stores.sql.postgres import PostgresStore
 from tests.contract.builders import (
     PATIENCE,

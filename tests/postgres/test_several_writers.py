@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
+from stayer.core.worker_model import EVERYTHING
 from stayer.stores.sql.postgres import PostgresStore
 from tests.contract.builders import (
     PATIENCE,

@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from stayer.core.errors import BadInput, Refused, StoreMoved
-from stayer.core.lifecycle import Cancel, decide
+from stayer.core.happenings import Cancel
+from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED
 from stayer.core.move.records import Seal
 from stayer.stores.sql import joined

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stayer.core.lifecycle import Done, Start
+from stayer.core.happenings import Done, Start
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from tests.contract.builders import Clock, apply, ids, new, register, take, take_one

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stayer.core.errors import BadConfig, StoreUnreachable, StoreUnusable
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from tests.contract.builders import PATIENCE, apply, fill, ids, in_thread, register, take

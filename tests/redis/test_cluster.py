@@ -13,9 +13,11 @@ import pytest
 from redis.crc import key_slot
 
 from stayer.core.errors import BadConfig, LeaseLost, StoreUnusable
+from stayer.core.happenings import Done
 from stayer.core.insight.health import Finding
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING, FINISHED, Filter
+from stayer.core.lifecycle import decide
+from stayer.core.model import FINISHED, Filter
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store

@@ -13,9 +13,10 @@ from redis.crc import key_slot
 
 from stayer.client.listener import Listener
 from stayer.core.errors import StoreUnreachable
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
 from stayer.core.schedules.model import Schedule
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.service.upkeep import due_work
 from stayer.stores import open_store

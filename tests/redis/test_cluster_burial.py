@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import LeaseLost, StoreUnreachable
-from stayer.core.model import EVERYTHING, Filter, Task
+from stayer.core.model import Filter, Task
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store

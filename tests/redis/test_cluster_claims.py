@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
-from stayer.core.lifecycle import Done, decide
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Filter
 from stayer.store import REMEMBERED
 from stayer.stores import open_store

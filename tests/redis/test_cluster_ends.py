@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stayer.core.lifecycle import Done, Fail, decide
+from stayer.core.happenings import Done, Fail
+from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Fault
 from stayer.service.control import tasks as control
 from stayer.stores import open_store

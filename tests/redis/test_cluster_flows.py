@@ -9,7 +9,8 @@ import pytest
 
 from stayer.core.errors import Refused
 from stayer.core.flows.model import NewFlow, Part
-from stayer.core.lifecycle import Done, Fail, decide
+from stayer.core.happenings import Done, Fail
+from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Fault, Filter, NewTask, Policy
 from stayer.service.control import flows as flow_control
 from stayer.store import Store

@@ -11,9 +11,10 @@ import pytest
 
 from stayer.client.listener import Listener
 from stayer.core.errors import LeaseLost, StoreUnreachable
+from stayer.core.happenings import Done
 from stayer.core.ids import generate
-from stayer.core.lifecycle import Done
-from stayer.core.model import EVERYTHING, NewTask, Progress, Report
+from stayer.core.model import NewTask, Progress, Report
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.service.explain import explain
 from stayer.store import known_workers

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stayer.core import codec, limits
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.core.model import Filter
 from stayer.store import Store
 from stayer.stores import open_store

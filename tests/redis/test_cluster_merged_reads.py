@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from stayer.core.errors import StoreUnreachable
+from stayer.core.happenings import Fail, Start
 from stayer.core.insight.queue_stats import Figures, total
-from stayer.core.lifecycle import Fail, Start
 from stayer.core.model import Fault, Filter
 from stayer.service.degraded.partial import partly, workers_in
 from stayer.stores import open_store

@@ -13,9 +13,11 @@ import pytest
 from redis.crc import key_slot
 
 from stayer.core.errors import StoreUnreachable
+from stayer.core.happenings import Done
 from stayer.core.ids import generate
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING, Filter
+from stayer.core.lifecycle import decide
+from stayer.core.model import Filter
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.degraded.ambiguous import naming_drawn_ids
 from stayer.stores import open_store
 from stayer.stores.redis_cluster import ClusterStore

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from stayer.core.happenings import Done, Start
 from stayer.core.insight.health import Finding
-from stayer.core.lifecycle import Done, Start
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore, damage
 from stayer.stores.redis_cluster import ClusterStore

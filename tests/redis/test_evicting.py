@@ -7,8 +7,10 @@ import random
 from collections.abc import Callable
 
 from stayer.core.errors import LeaseLost
-from stayer.core.lifecycle import Done, Start, decide
-from stayer.core.model import EVERYTHING, FINISHED, Filter, Task
+from stayer.core.happenings import Done, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import FINISHED, Filter, Task
+from stayer.core.worker_model import EVERYTHING
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from tests.contract.builders import Clock, beat, check_counts, fill, new, register, worker

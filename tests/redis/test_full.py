@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.core.model import FINISHED, LogPiece, NewTask, Report
 from stayer.service.control import tasks as control
 from stayer.stores import open_store

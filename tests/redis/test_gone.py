@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from stayer.core.lifecycle import Cancel, Done, Note, decide
-from stayer.core.model import EVERYTHING, Policy
+from stayer.core.happenings import Cancel, Done, Note
+from stayer.core.lifecycle import decide
+from stayer.core.model import Policy
+from stayer.core.worker_model import EVERYTHING
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from tests.contract.builders import (

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from stayer.core.lifecycle import Done, Start, decide
-from stayer.core.model import EVERYTHING, NewTask
+from stayer.core.happenings import Done, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import NewTask
+from stayer.core.worker_model import EVERYTHING
 from stayer.stores.redis import RedisStore
 from tests.contract.builders import check_counts, counts, get, ids, new, register, submit, take
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import StoreMoved
-from stayer.core.lifecycle import Cancel, Done
+from stayer.core.happenings import Cancel, Done
 from stayer.core.model import Filter
 from stayer.service import move as moving
 from stayer.service.control import tasks as control

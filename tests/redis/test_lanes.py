@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stayer.core.lifecycle import Cancel, Hold, Release, Set, decide
-from stayer.core.model import EVERYTHING
+from stayer.core.happenings import Cancel, Hold, Release, Set
+from stayer.core.lifecycle import decide
+from stayer.core.worker_model import EVERYTHING
 from stayer.stores.redis import RedisStore
 from tests.contract.builders import apply, get, ids, new, register, submit
 

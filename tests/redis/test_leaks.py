@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from stayer.core.lifecycle import Done, Interrupt, Start, decide
-from stayer.core.model import EVERYTHING, FINISHED, Report, Usage
+from stayer.core.happenings import Done, Interrupt, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import FINISHED, Report, Usage
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store

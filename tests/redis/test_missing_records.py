@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from stayer.core.flows.model import NewFlow
-from stayer.core.lifecycle import Ask, Cancel, Done, Fail, Start, decide
-from stayer.core.model import EVERYTHING, FINISHED, Fault, Filter, Task
+from stayer.core.happenings import Ask, Cancel, Done, Fail, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import FINISHED, Fault, Filter, Task
+from stayer.core.worker_model import EVERYTHING
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from tests.contract.builders import (

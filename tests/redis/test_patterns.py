@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stayer.core.model import Handles
 from stayer.core.ordering.lanes import handles_lane
+from stayer.core.worker_model import Handles
 from stayer.stores.redis import RedisStore, record, scripts
 from stayer.stores.redis.pack.handles import pack_handles
 from tests.contract.builders import ids, new, register, submit, take

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stayer.core.lifecycle import Done, Start
+from stayer.core.happenings import Done, Start
 from stayer.core.model import FINISHED
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore

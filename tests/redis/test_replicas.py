@@ -12,8 +12,10 @@ import pytest
 
 from stayer.core.errors import BadConfig, LeaseLost, StoreUnreachable
 from stayer.core.flows.model import NewFlow, Part
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING, Report, Task
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
+from stayer.core.model import Report, Task
+from stayer.core.worker_model import EVERYTHING
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from tests.contract.builders import (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from stayer.core.errors import StoreUnusable
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.health import rights

@@ -12,8 +12,9 @@ from urllib.parse import quote
 import pytest
 
 from stayer.core.errors import BadConfig, StoreUnreachable, StoreUnusable
+from stayer.core.happenings import Done
 from stayer.core.insight.health import Finding
-from stayer.core.lifecycle import Done, decide
+from stayer.core.lifecycle import decide
 from stayer.core.model import Filter, Task
 from stayer.store import Store
 from stayer.stores import open_store

@@ -18,7 +18,8 @@ from stayer import aio
 from stayer.client.handle import TaskHandle
 from stayer.core.errors import BadConfig, BadInput, StoreError, StoreUnreachable, StoreUnusable
 from stayer.core.flows.model import NewFlow, Part
-from stayer.core.lifecycle import Done, Snooze, decide
+from stayer.core.happenings import Done, Snooze
+from stayer.core.lifecycle import decide
 from stayer.core.model import Filter
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control

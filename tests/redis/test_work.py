@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from stayer.core.lifecycle import Done
+from stayer.core.happenings import Done
 from stayer.core.model import Filter
 from stayer.service.control import tasks as control
 from stayer.stores.redis import RedisStore

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from stayer.core.lifecycle import Done, Start, decide
-from stayer.core.model import EVERYTHING, Task
+from stayer.core.happenings import Done, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import Task
+from stayer.core.worker_model import EVERYTHING
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.sql import commit

@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from stayer.core import fields
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING, FINISHED, Filter, Worker
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
+from stayer.core.model import FINISHED, Filter
 from stayer.core.submit.checks import new_task
+from stayer.core.worker_model import EVERYTHING, Worker
 from stayer.store import Store
 from tests.contract.long_inputs import LONG
 

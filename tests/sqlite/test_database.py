@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from stayer.core.errors import BadConfig, StoreUnreachable, StoreUnusable
-from stayer.core.model import EVERYTHING, Filter, Worker
+from stayer.core.model import Filter
 from stayer.core.submit.checks import new_task
+from stayer.core.worker_model import EVERYTHING, Worker
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.sql.sqlite import database, lock, schema, wake

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING, Change
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
+from stayer.core.model import Change
+from stayer.core.worker_model import EVERYTHING
 from stayer.stores import open_store
 from tests.contract.builders import Clock, get, in_thread, register, started
 from tests.sqlite.test_database import holding, wait_until_blocked

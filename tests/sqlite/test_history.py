@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.lifecycle import Ask, Cancel, Done, Fail, Hold, Interrupt, Release, Start, decide
-from stayer.core.model import EVERYTHING, Fault
+from stayer.core.happenings import Ask, Cancel, Done, Fail, Hold, Interrupt, Release, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import Fault
+from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from stayer.core.errors import BadConfig, StoreUnusable
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING
+from stayer.core.happenings import Done
+from stayer.core.lifecycle import decide
+from stayer.core.worker_model import EVERYTHING
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import check_counts, get, new, register, submit

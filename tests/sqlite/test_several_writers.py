@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
-from stayer.core.lifecycle import Done, Fail, decide
-from stayer.core.model import EVERYTHING, Fault, NewTask, Rate
+from stayer.core.happenings import Done, Fail
+from stayer.core.lifecycle import decide
+from stayer.core.model import Fault, NewTask
+from stayer.core.queue_model import Rate
+from stayer.core.worker_model import EVERYTHING
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.sql.sqlite.dialect import statements

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from stayer import App, testing
-from stayer.core.lifecycle import Fail, decide
+from stayer.core.happenings import Fail
+from stayer.core.lifecycle import decide
 from stayer.core.model import Policy, Task
 from stayer.task import outcome_files
 from stayer.task.context import Context

@@ -14,21 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stayer.core.flows.model import NewFlow, Part
-from stayer.core.lifecycle import Done, Fail, Interrupt, Start, decide
-from stayer.core.model import (
-    EVERYTHING,
-    Fault,
-    LogPiece,
-    NewTask,
-    Policy,
-    Progress,
-    Report,
-    Task,
-    Usage,
-    Worker,
-)
+from stayer.core.happenings import Done, Fail, Interrupt, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import Fault, LogPiece, NewTask, Policy, Progress, Report, Task, Usage
 from stayer.core.schedules import parse
 from stayer.core.schedules.model import Schedule
+from stayer.core.worker_model import EVERYTHING, Worker
 from stayer.stores.sql.sqlite import open_store
 
 _HOURS = 9.0

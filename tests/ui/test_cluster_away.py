@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from stayer.core.lifecycle import Fail
+from stayer.core.happenings import Fail
 from stayer.core.model import Fault
 from stayer.stores import open_store
 from stayer.stores.redis.keys import key

@@ -6,7 +6,8 @@ import re
 
 from playwright.sync_api import Browser, expect
 
-from stayer.core.lifecycle import Pin, decide
+from stayer.core.happenings import Pin
+from stayer.core.lifecycle import decide
 from stayer.core.model import Code, NewTask, Pinned
 from tests.http.serving import Site
 from tests.ui.browsing import PHONE, Tabs, logged_in, picture

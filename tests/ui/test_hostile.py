@@ -6,10 +6,12 @@ import pytest
 from playwright.sync_api import expect
 
 from stayer.core.flows.model import NewFlow, Part
-from stayer.core.lifecycle import Fail, Start, decide
-from stayer.core.model import EVERYTHING, Fault, LogPiece, NewTask, Progress, Report
+from stayer.core.happenings import Fail, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import Fault, LogPiece, NewTask, Progress, Report
 from stayer.core.schedules import parse
 from stayer.core.schedules.model import Schedule
+from stayer.core.worker_model import EVERYTHING
 from tests.contract.builders import beat, register, worker
 from tests.ui.browsing import PAGES, SHOWS, Tabs, picture, too_wide
 from tests.ui.system import System

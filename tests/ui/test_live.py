@@ -6,8 +6,8 @@ import re
 
 from playwright.sync_api import Browser, Page, expect
 
-from stayer.core.lifecycle import Interrupt, Start
-from stayer.core.model import Rate
+from stayer.core.happenings import Interrupt, Start
+from stayer.core.queue_model import Rate
 from tests.contract.builders import apply, get, register, started, take_one
 from tests.ui.browsing import Tabs, logged_in, picture
 from tests.ui.system import System

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.attempt_summary import account
-from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Stop, decide
+from stayer.core.happenings import Done, Fail, Happening, Interrupt, Stop
+from stayer.core.lifecycle import decide
 from stayer.core.model import Fault, Policy, Task
 
 POLICIES = (Policy(), Policy(retries=1, retry_wait=60.0))

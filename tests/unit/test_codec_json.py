@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from stayer.core import codec
 from stayer.core.codec import parse
 from stayer.core.errors import BadInput
-from stayer.core.model import Attempt, Event, Fault, Policy, Progress, QueueInfo, Task, Worker
+from stayer.core.model import Attempt, Event, Fault, Policy, Progress, Task
+from stayer.core.queue_model import QueueInfo
 from stayer.core.submit.json import parse_submission
+from stayer.core.worker_model import Worker
 
 NAMES = (
     "id queue name command cwd env parameters state held attempt failures interruptions ending "

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from stayer.core.effects import completion, effect
-from stayer.core.lifecycle import (
-    TABLE,
+from stayer.core.happenings import (
     Ask,
     Cancel,
     Done,
@@ -21,10 +20,8 @@ from stayer.core.lifecycle import (
     Start,
     UpstreamFailed,
     WaitAgain,
-    date_back,
-    decide,
-    with_checkpoint,
 )
+from stayer.core.lifecycle import TABLE, date_back, decide, with_checkpoint
 from stayer.core.model import (
     FINISHED,
     QUEUED,

@@ -16,7 +16,7 @@ from stayer.core.flows.model import (
     decide_waiting,
     in_order,
 )
-from stayer.core.lifecycle import Retry, WaitAgain
+from stayer.core.happenings import Retry, WaitAgain
 from stayer.core.model import NewTask, Policy, State, Task
 
 

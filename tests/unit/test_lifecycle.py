@@ -11,9 +11,7 @@ from msgspec.structs import replace
 
 from stayer.core import effects, errors
 from stayer.core.errors import Refused
-from stayer.core.insight.fingerprint import fingerprint
-from stayer.core.lifecycle import (
-    TABLE,
+from stayer.core.happenings import (
     Ask,
     Cancel,
     DeclareComplete,
@@ -41,10 +39,9 @@ from stayer.core.lifecycle import (
     UpstreamFailed,
     WaitAgain,
     WorkerLost,
-    acknowledge,
-    decide,
-    read_exception,
 )
+from stayer.core.insight.fingerprint import fingerprint
+from stayer.core.lifecycle import TABLE, acknowledge, decide, read_exception
 from stayer.core.model import (
     FINISHED,
     QUEUED,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stayer.core.liveness.judge import Judge
-from stayer.core.model import Suspect
+from stayer.core.worker_model import Suspect
 
 INTERVAL = 10.0
 LEASE = 80.0

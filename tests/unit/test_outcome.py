@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stayer.core.lifecycle import Fail
+from stayer.core.happenings import Fail
 from stayer.keeper import accounts
 from stayer.worker.outcome import outcome
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import BadInput
-from stayer.core.model import Rate
 from stayer.core.ordering.rate_limit import Bucket, format_rate, parse
+from stayer.core.queue_model import Rate
 
 RATE = Rate(6, 60.0)
 

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from stayer.core import retries
 from stayer.core.errors import BadInput
-from stayer.core.lifecycle import Fail, decide
+from stayer.core.happenings import Fail
+from stayer.core.lifecycle import decide
 from stayer.core.model import Fault, Policy, Task
 from stayer.core.submit.checks import new_task
 from stayer.core.submit.policy import check_policy

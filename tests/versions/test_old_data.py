@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from stayer.core.errors import Refused
-from stayer.core.lifecycle import Cancel, Done, Release, Start
+from stayer.core.happenings import Cancel, Done, Release, Start
 from stayer.core.model import FINISHED, STATES, Filter, Report, State
 from stayer.service.control import flows
 from stayer.service.control import tasks as control

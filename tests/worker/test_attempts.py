@@ -21,9 +21,11 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import StoreUnreachable
-from stayer.core.lifecycle import Cancel, Interrupt, Note, Start, decide
-from stayer.core.model import EVERYTHING, Beat, Order, Task, Worker
+from stayer.core.happenings import Cancel, Interrupt, Note, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import Order, Task
 from stayer.core.submit.checks import new_task
+from stayer.core.worker_model import EVERYTHING, Beat, Worker
 from stayer.keeper import tree
 from stayer.service.control import tasks as control
 from stayer.service.lease.heartbeat import Heart, moment

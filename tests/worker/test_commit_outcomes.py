@@ -14,9 +14,11 @@ import pytest
 from msgspec.structs import replace
 
 from stayer.core.errors import StoreUnreachable
-from stayer.core.lifecycle import Done, Fail, Start, decide
-from stayer.core.model import EVERYTHING, Change, Fault, Order, Progress, Report, Task, Worker
+from stayer.core.happenings import Done, Fail, Start
+from stayer.core.lifecycle import decide
+from stayer.core.model import Change, Fault, Order, Progress, Report, Task
 from stayer.core.submit.checks import new_task
+from stayer.core.worker_model import EVERYTHING, Worker
 from stayer.service.control import tasks as control
 from stayer.service.lease.heartbeat import Heart
 from stayer.store import Store

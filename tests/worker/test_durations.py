@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stayer.core.model import EVERYTHING
 from stayer.core.submit.checks import new_task
+from stayer.core.worker_model import EVERYTHING
 from stayer.keeper.kernel import boot_id
 from stayer.service.lease.heartbeat import moment
 from stayer.worker.attempt import HeldAttempt

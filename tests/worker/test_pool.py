@@ -14,9 +14,10 @@ import msgspec
 import pytest
 
 from stayer.core.errors import StoreUnreachable
-from stayer.core.lifecycle import Done, Stop
-from stayer.core.model import EVERYTHING, Order, Orders, Task, Value, Worker
+from stayer.core.happenings import Done, Stop
+from stayer.core.model import Order, Task, Value
 from stayer.core.submit.checks import new_task
+from stayer.core.worker_model import EVERYTHING, Orders, Worker
 from stayer.store import Store, Waiter
 from stayer.stores import open_store
 from stayer.worker.threads import protocol

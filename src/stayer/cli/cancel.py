@@ -12,7 +12,8 @@ from stayer.cli.output import note, plural
 from stayer.cli.selection import Selection
 from stayer.cli.silent_workers import find_silent
 from stayer.core.errors import StoreUnreachable
-from stayer.core.model import QUEUED, RUNNING, Task, Worker
+from stayer.core.model import QUEUED, RUNNING, Task
+from stayer.core.worker_model import Worker
 from stayer.service.control import flows as flow_control
 from stayer.service.operator import operator_of
 from stayer.store import Store, known_workers

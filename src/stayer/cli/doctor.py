@@ -29,8 +29,8 @@ from stayer.core.insight.health import Finding
 from stayer.core.liveness import lost_workers
 from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.liveness.silent import stuck_for
-from stayer.core.model import Worker
 from stayer.core.units import format_duration, format_size
+from stayer.core.worker_model import Worker
 from stayer.service.degraded.partial import partly
 from stayer.store import Store, known_lost_workers, known_workers
 

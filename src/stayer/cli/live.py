@@ -15,7 +15,9 @@ from stayer.cli.silent_workers import find_silent, silent_workers
 from stayer.cli.tables import console, draw, queues_table
 from stayer.cli.task_tables import Loads, running_table, tasks_table
 from stayer.core.errors import StoreUnreachable
-from stayer.core.model import RUNNING, Filter, QueueInfo, Worker
+from stayer.core.model import RUNNING, Filter
+from stayer.core.queue_model import QueueInfo
+from stayer.core.worker_model import Worker
 from stayer.service.live_updates import Attention
 from stayer.store import Store, known_workers
 

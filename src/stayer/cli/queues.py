@@ -24,7 +24,7 @@ from stayer.cli.queue_names import check_queues, note_new_queues
 from stayer.config.parsing import FOREVER
 from stayer.core import codec
 from stayer.core.errors import BadInput
-from stayer.core.model import KEPT, Fair, Kept
+from stayer.core.queue_model import KEPT, Fair, Kept
 from stayer.core.queue_settings import FAIR, WrittenSettings
 from stayer.core.units import format_duration
 from stayer.service.control import tasks as control

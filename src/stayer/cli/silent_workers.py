@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stayer.core.liveness.silent import silent_for
-from stayer.core.model import RUNNING, Task, Worker
+from stayer.core.model import RUNNING, Task
+from stayer.core.worker_model import Worker
 from stayer.store import Store, known_workers
 
 

@@ -20,9 +20,11 @@ from stayer.core.insight.failures import Failure
 from stayer.core.insight.queue_stats import Figures
 from stayer.core.liveness.lost_workers import LostWorker, why
 from stayer.core.liveness.silent import stuck_for
-from stayer.core.model import STATES, QueueInfo, Worker
+from stayer.core.model import STATES
 from stayer.core.ordering import rate_limit
+from stayer.core.queue_model import QueueInfo
 from stayer.core.units import format_duration
+from stayer.core.worker_model import Worker
 
 STYLES = {
     "waiting": "dim",

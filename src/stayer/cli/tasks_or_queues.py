@@ -10,7 +10,8 @@ from stayer.cli.command import Given
 from stayer.cli.output import print_json_array, print_line
 from stayer.cli.selection import Selection
 from stayer.core import codec
-from stayer.core.model import Filter, QueueInfo
+from stayer.core.model import Filter
+from stayer.core.queue_model import QueueInfo
 from stayer.store import Store
 
 

@@ -27,24 +27,22 @@ from stayer.core.insight.failures import LIMIT as FAULTS
 from stayer.core.insight.failures import Failures
 from stayer.core.limits import check_filter
 from stayer.core.model import (
-    EVERYTHING,
     JSON,
     STATE_WORDS,
     Filter,
-    Handles,
     NewTask,
-    QueueInfo,
     SentFile,
     StateWord,
     Task,
     Value,
-    Worker,
     states_meant,
 )
 from stayer.core.notify.notices import Notice, NoticeState
+from stayer.core.queue_model import QueueInfo
 from stayer.core.schedules import parse
 from stayer.core.schedules.model import CatchUp, Overlap, Schedule
 from stayer.core.submit.names import check_word
+from stayer.core.worker_model import EVERYTHING, Handles, Worker
 from stayer.service import sent_files
 from stayer.service.control import compare as compare_control
 from stayer.service.control import flows as flow_control

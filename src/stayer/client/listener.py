@@ -22,10 +22,11 @@ from stayer.client.values import Duration, seconds
 from stayer.config.parsing import SMALLEST_LEASE
 from stayer.core import ids
 from stayer.core.errors import BadInput, LeaseLost, Refused, StoreError, UnknownWorker
-from stayer.core.lifecycle import Interrupt
-from stayer.core.model import Handles, Orders, Report, Task, Value, Worker
+from stayer.core.happenings import Interrupt
+from stayer.core.model import Report, Task, Value
 from stayer.core.submit.names import check_word
 from stayer.core.version import __version__
+from stayer.core.worker_model import Handles, Orders, Worker
 from stayer.service.control import tasks as control
 from stayer.service.degraded.partial import held_by
 from stayer.service.lease.heartbeat import Heart

@@ -20,19 +20,9 @@ from stayer.client.values import Duration, Storable, seconds
 from stayer.core import meta
 from stayer.core.codec import CHECKPOINT_LIMIT
 from stayer.core.errors import BadInput, LeaseLost, NotHeld, Refused, StayerError, TooLarge
+from stayer.core.happenings import Done, Fail, Happening, Interrupt, SetMeta, Snooze, Start, Stop
 from stayer.core.insight.statistics import Recorder
-from stayer.core.lifecycle import (
-    Done,
-    Fail,
-    Happening,
-    Interrupt,
-    SetMeta,
-    Snooze,
-    Start,
-    Stop,
-    decide,
-    read_exception,
-)
+from stayer.core.lifecycle import decide, read_exception
 from stayer.core.model import JSON, RUNNING, Fault, Progress, Report, Task, Value
 from stayer.core.retries import class_name
 from stayer.core.units import format_size

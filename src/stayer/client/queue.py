@@ -17,7 +17,8 @@ from stayer.client.submit import (
 )
 from stayer.client.values import Duration, Moment, Storable, seconds
 from stayer.core.errors import BadInput, UnknownTask
-from stayer.core.model import KEPT, STATES, Kept, QueueInfo, State, Submitted, Value
+from stayer.core.model import STATES, State, Submitted, Value
+from stayer.core.queue_model import KEPT, Kept, QueueInfo
 from stayer.core.queue_settings import WrittenSettings
 from stayer.service.control import tasks as control
 from stayer.store import Store

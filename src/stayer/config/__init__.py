@@ -43,7 +43,7 @@ from stayer.config.parsing import (
 from stayer.config.submitter import describe_process
 from stayer.config.trust import distrust, distrust_path
 from stayer.core.errors import BadConfig, BadInput
-from stayer.core.model import KEPT, Kept
+from stayer.core.queue_model import KEPT, Kept
 
 FILE = "stayer.toml"
 DEFAULT = "default"

@@ -32,15 +32,15 @@ from stayer.core.model import (
     Event,
     LogPiece,
     Policy,
-    QueueInfo,
     Statistics,
     Task,
     Usage,
     Value,
-    Worker,
 )
 from stayer.core.ordering import rate_limit
+from stayer.core.queue_model import QueueInfo
 from stayer.core.units import format_size, rfc3339
+from stayer.core.worker_model import Worker
 
 PARAMETERS_LIMIT = RESULT_LIMIT = 1_000_000
 CHECKPOINT_LIMIT = 16_000_000

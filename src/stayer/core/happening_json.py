@@ -10,7 +10,7 @@ import msgspec
 
 from stayer.core import codec
 from stayer.core.errors import BadInput
-from stayer.core.lifecycle import (
+from stayer.core.happenings import (
     Done,
     Fail,
     Happening,

@@ -6,9 +6,8 @@ Times are epoch seconds by the store's clock, durations are seconds, ids are str
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr
 
@@ -48,8 +47,6 @@ Ending = Literal[
 ]
 UniqueWhile = Literal["waiting", "alive"]
 """How long a task keeps its unique word to itself: until it is taken, or until it has ended."""
-Fair = Literal["owner", "key"]
-WorkerState = Literal["IDLE", "PROCESSING", "DRAINING", "STALE"]
 WhenFailed = Literal["cancel", "run", "hold"]
 Verb = Literal["cancel", "pause", "resume", "signal", "stack", "set"]
 
@@ -540,82 +537,6 @@ class Report(Struct, frozen=True, kw_only=True):
     """Orders up to this number have been carried out."""
 
 
-class Worker(Struct, frozen=True, kw_only=True):
-    """Who takes tasks; the last four fields are the store's."""
-
-    id: str
-    node: str
-    pid: int
-    queues: tuple[str, ...] = ()
-    slots: int = 1
-    version: str = ""
-    draining: bool = False
-    lease: float = 120.0
-    keeps: bool = False
-    """Its tasks run on without a lease (`fence = "keep"`), so nobody may take them from it."""
-    handles: Handles | None = None
-    """What it can run; None: it did not say."""
-    number: int = 0
-    started_at: float = 0.0
-    beat_at: float = 0.0
-    running: int = 0
-    state: WorkerState = "IDLE"
-
-
-class Suspect(Struct, frozen=True):
-    """A worker that has been silent for over two of its intervals: a hint, not a verdict."""
-
-    worker: str
-    number: int
-    lease: float
-
-
-class Orders(Struct, frozen=True):
-    """The open orders of one running attempt."""
-
-    id: str
-    attempt: int
-    orders: tuple[Order, ...]
-
-
-class Beat(Struct, frozen=True, kw_only=True):
-    """The store's answer to a beat."""
-
-    now: float
-    orders: tuple[Orders, ...] = ()
-    suspects: tuple[Suspect, ...] = ()
-    watched: bool = False
-    """Somebody looks at what this worker runs: news are welcome every second."""
-    drain: bool = False
-    """Somebody wants this worker to finish what it runs, and to take no more."""
-    away: tuple[str, ...] = ()
-    """The worker's queues that can't be reached."""
-    undelivered: tuple[str, ...] = ()
-    """The tasks whose reports did not arrive, for their part of the store is away: tell again."""
-    proven: tuple[str, ...] | None = None
-    """The queues in which the lease is renewed; None: in all."""
-
-
-class Handles(Struct, frozen=True, kw_only=True):
-    """What a worker can run. Patterns are shell-style (`*`, `?`, `[abc]`)."""
-
-    plain: bool = False
-    """Tasks with neither name nor command."""
-    names: tuple[str, ...] = ()
-    programs: tuple[str, ...] = ()
-    """Commands, by their first word: by the name of the program, or by its path. Here `*`, `?` and
-    brackets don't stand for a slash; `*` alone means all of them."""
-    variables: tuple[str, ...] = ("*",)
-    """Variables that it lets tasks bring along."""
-    threads: bool = False
-    """In threads of one process, where a task can be asked to stop, and nothing else."""
-    answered_at: float | None = None
-    """Those threads don't answer, and run nothing more: when they last did. None: all is well."""
-
-
-EVERYTHING = Handles(plain=True, names=("*",), programs=("*",))
-
-
 class Filter(Struct, frozen=True, kw_only=True):
     """Which tasks: all conditions hold at once, an empty tuple or None asks nothing."""
 
@@ -657,59 +578,3 @@ class Page(Struct, frozen=True):
 
     tasks: tuple[Task, ...]
     next: str | None = None
-
-
-class Rate(Struct, frozen=True):
-    """So many starts in so many seconds, all of which may come at once after a rest."""
-
-    count: int
-    per: float
-
-
-Kept = Literal["complete", "failed", "cancelled", "log", "result"]
-KEPT: tuple[Kept, ...] = ("complete", "failed", "cancelled", "log", "result")
-"""What is kept for a while: tasks in these states, their logs, their results."""
-
-
-class QueueSettings(TypedDict, total=False):
-    """What is to be changed in a queue; None takes a limit away, and what is not named stays."""
-
-    paused: bool
-    limit: int | None
-    key_limit: int | None
-    key_limits: Mapping[str, int | None]
-    """Of single keys; None for one: as any other. Keys that are not named stay."""
-    rate: Rate | None
-    fair: Fair | None
-    notify: tuple[str, ...]
-    """Whom to tell of what becomes of its tasks."""
-    retention: Mapping[Kept, float | None]
-    """How long what is kept; None: as the workers are told. What is not named stays."""
-
-
-class QueueInfo(Struct, frozen=True, kw_only=True):
-    """A queue, its settings, and how many of its tasks are in each state."""
-
-    name: str
-    paused: bool = False
-    limit: int | None = None
-    """How many of its tasks may run at once; None: any number."""
-    key_limit: int | None = None
-    """How many tasks of any one key may run at once."""
-    key_limits: dict[str, int] = {}
-    """The same for single keys, where it differs."""
-    rate: Rate | None = None
-    """How many of its tasks may begin in a time."""
-    fair: Fair | None = None
-    """Among tasks of equal priority, the owner (or key) that has used least goes first."""
-    notify: tuple[str, ...] = ()
-    """Whom to tell of what becomes of its tasks, besides those whom these name themselves."""
-    next_start: float | None = None
-    """When the rate lets the next task begin, if not yet."""
-    counts: dict[State, int] = msgspec.field(default_factory=dict)
-    workers: int = 0
-    oldest: float | None = None
-    """When the oldest task that could be taken was created."""
-    retention: dict[Kept, float] = {}
-    """How many seconds after their end its tasks are kept, by state, and how long their logs and
-    results; what is not here: as the workers are told."""

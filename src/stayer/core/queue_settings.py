@@ -7,9 +7,9 @@ from typing import TypedDict, get_args
 
 from stayer.core.errors import BadInput
 from stayer.core.limits import QUEUE, check_count, quote
-from stayer.core.model import KEPT, Fair, Kept, QueueSettings
 from stayer.core.notify import notices
 from stayer.core.ordering import rate_limit as rate
+from stayer.core.queue_model import KEPT, Fair, Kept, QueueSettings
 from stayer.core.submit.names import check_word
 from stayer.core.units import CENTURY
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stayer.core.lifecycle import Snooze
+from stayer.core.happenings import Snooze
 from stayer.core.model import Task
 
 REFUSED = "refused by its worker"

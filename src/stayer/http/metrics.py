@@ -16,7 +16,9 @@ from msgspec import Struct
 
 from stayer.core.insight import totals as core
 from stayer.core.insight.totals import Totals
-from stayer.core.model import STATES, QueueInfo, Worker, WorkerState
+from stayer.core.model import STATES
+from stayer.core.queue_model import QueueInfo
+from stayer.core.worker_model import Worker, WorkerState
 from stayer.service.late import Late
 
 HTTP_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

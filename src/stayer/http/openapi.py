@@ -24,26 +24,25 @@ from stayer.core.model import (
     Code,
     Event,
     Fault,
-    Handles,
     LogPiece,
     Metric,
     Order,
     Pinned,
     Policy,
     Progress,
-    QueueInfo,
     SentFile,
     Series,
     Step,
     Task,
     Usage,
-    Worker,
 )
 from stayer.core.notify.notices import Notice
+from stayer.core.queue_model import QueueInfo
 from stayer.core.schedules.model import Schedule
 from stayer.core.schedules.parse import WrittenSchedule
 from stayer.core.submit.edits import MERGED
 from stayer.core.submit.json import WrittenSubmission
+from stayer.core.worker_model import Handles, Worker
 from stayer.http import problem, work
 from stayer.http.route import JSON_MEDIA, Route
 from stayer.http.routes import GROUPS

@@ -10,7 +10,8 @@ from msgspec.structs import asdict
 
 from stayer.core import codec
 from stayer.core.errors import Refused, UnknownQueue
-from stayer.core.model import FINISHED, JSON, Fair, Kept
+from stayer.core.model import FINISHED, JSON
+from stayer.core.queue_model import Fair, Kept
 from stayer.core.queue_settings import WrittenSettings
 from stayer.core.submit import checks
 from stayer.core.units import CENTURY

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from stayer.config import USUAL_RETENTION
 from stayer.core.errors import BadConfig, StoreError, StoreUnreachable
-from stayer.core.model import Kept
+from stayer.core.queue_model import Kept
 from stayer.http.audit import Audit
 from stayer.http.bells import Bells
 from stayer.http.events import Hub

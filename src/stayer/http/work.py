@@ -16,23 +16,22 @@ from starlette.responses import Response
 from stayer.core import codec
 from stayer.core.errors import BadInput, NotHeld, TooLarge, UnknownTask, UnknownWorker
 from stayer.core.happening_json import read_happening, read_value
+from stayer.core.happenings import Done, Fail, FaultyEnding, Happening, Interrupt, Snooze, Stop
 from stayer.core.insight.statistics import MOST_BYTES, weight
-from stayer.core.lifecycle import Done, Fail, FaultyEnding, Happening, Interrupt, Snooze, Stop
 from stayer.core.model import (
     JSON,
     RUNNING,
     Ending,
     Fault,
-    Handles,
     LogPiece,
     Progress,
     Report,
     Statistics,
     Task,
     Usage,
-    Worker,
 )
 from stayer.core.units import format_size
+from stayer.core.worker_model import Handles, Worker
 from stayer.http.problem import Problem
 from stayer.http.route import Answer, Call
 from stayer.http.streams import check_still_allowed, while_there

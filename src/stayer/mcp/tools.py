@@ -13,8 +13,10 @@ from stayer.client import Client
 from stayer.core import codec
 from stayer.core.errors import BadInput, Refused
 from stayer.core.insight import explanation
-from stayer.core.model import JSON, QueueInfo, StateWord, Worker
+from stayer.core.model import JSON, StateWord
+from stayer.core.queue_model import QueueInfo
 from stayer.core.units import rfc3339
+from stayer.core.worker_model import Worker
 from stayer.service.control import logs
 from stayer.service.control import tasks as control
 from stayer.service.operator import operator_of

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from stayer.core.errors import BadInput, Refused, StoreUnusable
 from stayer.core.history.line import Line
 from stayer.core.insight.queue_stats import KEPT
-from stayer.core.model import RUNNING, Worker
+from stayer.core.model import RUNNING
 from stayer.core.move.records import (
     STAGES,
     FiguresCopy,
@@ -34,6 +34,7 @@ from stayer.core.move.records import (
     Stage,
     TaskCopy,
 )
+from stayer.core.worker_model import Worker
 from stayer.store import REMEMBERED, Store
 
 BATCH = 4_000_000

@@ -17,18 +17,10 @@ import msgspec
 from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, NotHeld, UnknownTask, UnknownWorker
-from stayer.core.lifecycle import Done, Happening, Interrupt, Start, decide, with_checkpoint
-from stayer.core.model import (
-    RUNNING,
-    Attempt,
-    Beat,
-    Ending,
-    Handles,
-    Report,
-    State,
-    Task,
-    Worker,
-)
+from stayer.core.happenings import Done, Happening, Interrupt, Start
+from stayer.core.lifecycle import decide, with_checkpoint
+from stayer.core.model import RUNNING, Attempt, Ending, Report, State, Task
+from stayer.core.worker_model import Beat, Handles, Worker
 from stayer.service.control import tasks as control
 from stayer.store import Store
 

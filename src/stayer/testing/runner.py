@@ -16,18 +16,12 @@ from stayer.client.processor import as_fault
 from stayer.core import codec
 from stayer.core.errors import BadInput, NotHeld, Stopped
 from stayer.core.fault_text import exit_fault
-from stayer.core.lifecycle import (
-    Done,
-    Fail,
-    Happening,
-    Interrupt,
-    Start,
-    Stop,
-    read_exception,
-)
-from stayer.core.model import Fault, Filter, Handles, Progress, Report, Task, Worker
+from stayer.core.happenings import Done, Fail, Happening, Interrupt, Start, Stop
+from stayer.core.lifecycle import read_exception
+from stayer.core.model import Fault, Filter, Progress, Report, Task
 from stayer.core.patterns import literal
 from stayer.core.version import __version__
+from stayer.core.worker_model import Handles, Worker
 from stayer.service.control import tasks as control
 from stayer.service.upkeep import due_work
 from stayer.testing.clock import Clock

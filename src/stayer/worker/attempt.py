@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from stayer.core import codec
 from stayer.core import meta as own_fields
 from stayer.core.errors import BadInput
+from stayer.core.happenings import Note, SetMeta
 from stayer.core.insight.statistics import weight
-from stayer.core.lifecycle import Note, SetMeta
 from stayer.core.model import JSON, LogPiece, Progress, Report, Task, Usage
 from stayer.core.units import format_duration, format_size
 from stayer.service.lease.heartbeat import moment

@@ -13,8 +13,9 @@ from signal import SIGUSR1
 from typing import NoReturn
 
 from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
-from stayer.core.model import Beat, Orders, Report, Task, Worker
+from stayer.core.model import Report, Task
 from stayer.core.units import format_duration
+from stayer.core.worker_model import Beat, Orders, Worker
 from stayer.service.degraded import log_once
 from stayer.service.lease.heartbeat import Heart, moment
 from stayer.store import Store, known_workers

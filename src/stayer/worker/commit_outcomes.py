@@ -11,17 +11,8 @@ from msgspec.structs import replace
 from stayer.core import codec
 from stayer.core.attempt_summary import account, describe_task
 from stayer.core.errors import BadInput, TooLarge
-from stayer.core.lifecycle import (
-    Done,
-    Fail,
-    Happening,
-    Interrupt,
-    Note,
-    Start,
-    WorkerLost,
-    decide,
-    with_checkpoint,
-)
+from stayer.core.happenings import Done, Fail, Happening, Interrupt, Note, Start, WorkerLost
+from stayer.core.lifecycle import decide, with_checkpoint
 from stayer.core.model import RUNNING, Change, Fault, Task
 from stayer.service import tracing
 from stayer.service.lease.repeated_ends import is_committed

@@ -16,10 +16,11 @@ from msgspec import Struct
 from stayer.core import patterns
 from stayer.core.code import installs
 from stayer.core.errors import BadConfig
-from stayer.core.model import Handles, Task
+from stayer.core.model import Task
 from stayer.core.ordering.lanes import TRACE, find_refused_variables, handles_lane, lane_of
 from stayer.core.refused_tasks import list_some, no_handler, other_queue
 from stayer.core.submit.names import is_option, is_ours
+from stayer.core.worker_model import Handles
 from stayer.service import tracing
 from stayer.task.stack_dump import STACK_SIGNAL
 from stayer.worker import allowed_programs as programs

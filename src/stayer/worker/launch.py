@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from stayer.core.errors import NotHeld, StoreUnreachable, TooLarge
-from stayer.core.lifecycle import Fail, Happening, Interrupt, Snooze, decide
+from stayer.core.happenings import Fail, Happening, Interrupt, Snooze
+from stayer.core.lifecycle import decide
 from stayer.core.model import Fault, Task
 from stayer.core.refused_tasks import Refusals
 from stayer.core.units import format_duration

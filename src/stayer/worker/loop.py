@@ -14,9 +14,11 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from stayer.core.errors import StayerError
-from stayer.core.lifecycle import Note, decide
-from stayer.core.model import RUNNING, Beat, Report, Task, Worker
+from stayer.core.happenings import Note
+from stayer.core.lifecycle import decide
+from stayer.core.model import RUNNING, Report, Task
 from stayer.core.version import __version__
+from stayer.core.worker_model import Beat, Worker
 from stayer.service.lease.heartbeat import Heart, moment
 from stayer.service.upkeep import due_work
 from stayer.service.upkeep.queue_stats import Sampler

@@ -6,7 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from stayer.core.model import Kept, Policy
+from stayer.core.model import Policy
+from stayer.core.queue_model import Kept
 
 LOG_CAP_BYTES = 256_000_000
 """How much of a log stays on the node, unless the settings say otherwise."""

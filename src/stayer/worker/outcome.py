@@ -6,7 +6,7 @@ import signal as signals
 from typing import Any
 
 from stayer.core.fault_text import exit_fault
-from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Snooze, Stop, WorkerLost
+from stayer.core.happenings import Done, Fail, Happening, Interrupt, Snooze, Stop, WorkerLost
 from stayer.core.model import Fault
 from stayer.core.units import as_wait, format_duration, format_limit
 

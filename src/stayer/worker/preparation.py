@@ -19,7 +19,8 @@ from typing import Any
 
 from stayer.core.code import installs, lines_of
 from stayer.core.errors import BadInput
-from stayer.core.lifecycle import Note, Pin, decide
+from stayer.core.happenings import Note, Pin
+from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Pinned, Task
 from stayer.core.units import format_duration
 from stayer.service.control import tasks as control

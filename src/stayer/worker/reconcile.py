@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from stayer.core.lifecycle import Interrupt, decide
+from stayer.core.happenings import Interrupt
+from stayer.core.lifecycle import decide
 from stayer.core.model import Task
 from stayer.service.degraded.partial import held_by
 from stayer.service.lease.heartbeat import moment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from stayer.core.model import Kept
+from stayer.core.queue_model import Kept
 from stayer.service.lease.heartbeat import moment
 from stayer.service.upkeep.due_work import Forgetting
 from stayer.store import Store

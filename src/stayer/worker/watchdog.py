@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from stayer.core.lifecycle import Fail, Happening, Stop
+from stayer.core.happenings import Fail, Happening, Stop
 from stayer.core.model import RUNNING, Fault, Task
 
 if TYPE_CHECKING:

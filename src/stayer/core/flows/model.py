@@ -8,15 +8,8 @@ from msgspec import Struct
 
 from stayer.core import limits
 from stayer.core.errors import BadInput, TooLarge
-from stayer.core.lifecycle import (
-    Happening,
-    Ready,
-    Retry,
-    UpstreamFailed,
-    WaitAgain,
-    decide,
-    is_early,
-)
+from stayer.core.happenings import Happening, Ready, Retry, UpstreamFailed, WaitAgain
+from stayer.core.lifecycle import decide, is_early
 from stayer.core.model import (
     FINISHED,
     JSON,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stayer.core.model import Suspect
+from stayer.core.worker_model import Suspect
 
 BEATS_IN_A_LEASE = 8
 _GAP = 2.5

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 from msgspec import Struct
 
-from stayer.core.model import Worker
 from stayer.core.units import format_duration
+from stayer.core.worker_model import Worker
 
 KEPT_S = 86_400.0
 """For how long they are listed, in seconds."""

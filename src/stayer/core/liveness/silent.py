@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stayer.core.liveness.judge import BEATS_IN_A_LEASE
-from stayer.core.model import Worker
+from stayer.core.worker_model import Worker
 
 _MARGIN = 5.0
 """What a busy machine may be late, in seconds."""

@@ -15,8 +15,9 @@ from msgspec import Struct
 from stayer.core.flows.model import Part
 from stayer.core.history.line import Line
 from stayer.core.insight.queue_stats import Figures
-from stayer.core.model import Fair, Kept, Rate, State, Statistics, Task, Usage
+from stayer.core.model import State, Statistics, Task, Usage
 from stayer.core.notify.notices import Notice
+from stayer.core.queue_model import Fair, Kept, Rate
 from stayer.core.schedules.model import Schedule
 
 Stage = Literal[

@@ -19,8 +19,9 @@ from stayer.core import codec, units
 from stayer.core.errors import BadInput
 from stayer.core.fields import MOST
 from stayer.core.limits import HOOK, check_count, check_length, quote
-from stayer.core.model import FINISHED, JSON, QUEUED, State, Task, Worker
+from stayer.core.model import FINISHED, JSON, QUEUED, State, Task
 from stayer.core.units import rfc3339
+from stayer.core.worker_model import Worker
 
 NoticeState = Literal["pending", "delivered", "failed"]
 NOTICE_STATES: tuple[NoticeState, ...] = ("pending", "delivered", "failed")

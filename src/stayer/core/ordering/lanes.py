@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stayer.core import patterns
-from stayer.core.model import EVERYTHING, Handles, Task
+from stayer.core.model import Task
+from stayer.core.worker_model import EVERYTHING, Handles
 
 TRACE = ("TRACEPARENT", "TRACESTATE")
 """What carries the context of a trace, as W3C names it."""

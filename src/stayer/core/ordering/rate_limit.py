@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from stayer.core.errors import BadInput
 from stayer.core.limits import UNIT, quote
-from stayer.core.model import Rate
+from stayer.core.queue_model import Rate
 from stayer.core.units import DAY, HOUR, MINUTE, duration
 
 _ALMOST = 1e-6

@@ -16,7 +16,7 @@ from stayer.core import codec, meta, units
 from stayer.core.errors import BadInput
 from stayer.core.fields import EDITABLE, SUBMISSION, Field
 from stayer.core.flows.model import SWEEP_PART
-from stayer.core.lifecycle import Edit
+from stayer.core.happenings import Edit
 from stayer.core.limits import quote
 from stayer.core.model import JSON, NewTask, Policy, Task, Value
 from stayer.core.submit import checks

@@ -9,7 +9,8 @@ from stayer.core import ids
 from stayer.core.errors import BadInput, Refused, StoreError, StoreUnreachable, UnknownFlow
 from stayer.core.flows import model
 from stayer.core.flows.model import FlowInfo, NewFlow, Upstreams
-from stayer.core.lifecycle import Cancel, decide
+from stayer.core.happenings import Cancel
+from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, RUNNING, Filter, NewTask, State, Task
 from stayer.service.control import tasks as control
 from stayer.service.degraded.ambiguous import is_in_doubt, unsure

@@ -26,7 +26,7 @@ from stayer.core.errors import (
     UnknownTask,
 )
 from stayer.core.flows.model import part_of
-from stayer.core.lifecycle import (
+from stayer.core.happenings import (
     Ask,
     Cancel,
     DeclareComplete,
@@ -39,9 +39,8 @@ from stayer.core.lifecycle import (
     Set,
     SetMeta,
     WorkerLost,
-    decide,
-    is_early,
 )
+from stayer.core.lifecycle import decide, is_early
 from stayer.core.limits import check_length
 from stayer.core.model import (
     FINISHED,
@@ -51,20 +50,20 @@ from stayer.core.model import (
     Fault,
     Filter,
     NewTask,
-    QueueInfo,
     State,
     Submitted,
     Task,
     Value,
     Verb,
-    Worker,
 )
 from stayer.core.notify import notices
+from stayer.core.queue_model import QueueInfo
 from stayer.core.queue_settings import WrittenSettings
 from stayer.core.submit import checks
 from stayer.core.submit.compare import find_differences
 from stayer.core.submit.edits import Edits, cloned, edited
 from stayer.core.submit.policy import check as check_policy
+from stayer.core.worker_model import Worker
 from stayer.service import sent_files
 from stayer.service.degraded.ambiguous import naming_drawn_ids
 from stayer.service.degraded.retry import Tell, logger, retry_while_unreachable

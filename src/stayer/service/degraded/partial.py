@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, TypeVar
 
 from stayer.core.errors import StoreUnreachable
-from stayer.core.model import Task, Worker
+from stayer.core.model import Task
+from stayer.core.worker_model import Worker
 from stayer.store import ReadStore, WorkerStore
 
 T = TypeVar("T")

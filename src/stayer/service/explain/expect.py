@@ -6,7 +6,8 @@ from stayer.core.insight import forecast
 from stayer.core.insight.explanation import Forecast
 from stayer.core.insight.forecast import Durations, Line, Runs
 from stayer.core.liveness.silent import silent_for, stuck_for
-from stayer.core.model import Task, Worker
+from stayer.core.model import Task
+from stayer.core.worker_model import Worker
 from stayer.service.explain.look import LINE, SAMPLES, Look
 
 

@@ -7,8 +7,10 @@ from functools import cached_property
 
 from stayer.core.errors import StoreUnreachable
 from stayer.core.liveness.silent import silent_for, stuck_for
-from stayer.core.model import RUNNING, Filter, QueueInfo, Task, Worker
+from stayer.core.model import RUNNING, Filter, Task
 from stayer.core.ordering.lanes import takes
+from stayer.core.queue_model import QueueInfo
+from stayer.core.worker_model import Worker
 from stayer.store import ReadStore, known_workers
 
 SAMPLES = 500

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from stayer.core.fault_text import fault_line
 from stayer.core.insight.explanation import Reason
 from stayer.core.liveness.silent import silent_for, stuck_for
-from stayer.core.model import FINISHED, QUEUED, RUNNING, Filter, Worker
+from stayer.core.model import FINISHED, QUEUED, RUNNING, Filter
 from stayer.core.ordering import rate_limit
 from stayer.core.ordering.lanes import find_refused_variables, handles_lane, lane_of
 from stayer.core.refused_tasks import REFUSED
 from stayer.core.units import ago, format_duration
+from stayer.core.worker_model import Worker
 from stayer.service.explain.look import SAMPLES, Look
 
 _NAMED = 3

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from stayer.core.errors import LeaseLost, StoreError, UnknownWorker
 from stayer.core.liveness.judge import BEATS_IN_A_LEASE, Judge
 from stayer.core.liveness.silent import silent_for
-from stayer.core.model import Suspect, Worker
+from stayer.core.worker_model import Suspect, Worker
 from stayer.service.control import tasks as control
 from stayer.service.degraded import log_once
 from stayer.service.lease.heartbeat import moment

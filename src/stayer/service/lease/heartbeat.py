@@ -22,9 +22,10 @@ from stayer.core.errors import (
     StoreUnreachable,
     UnknownWorker,
 )
-from stayer.core.lifecycle import Interrupt
+from stayer.core.happenings import Interrupt
 from stayer.core.liveness.judge import BEATS_IN_A_LEASE, Judge
-from stayer.core.model import Beat, Orders, Report, Task, Worker
+from stayer.core.model import Report, Task
+from stayer.core.worker_model import Beat, Orders, Worker
 from stayer.service.control import tasks as control
 from stayer.service.degraded import log_once
 from stayer.store import Waiter, WorkerStore

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stayer.core.model import Worker
 from stayer.core.notify.notices import KEPT, lost_worker_notice
+from stayer.core.worker_model import Worker
 from stayer.store import Store
 
 _LOOKS_IN_A_LEASE = 32

@@ -13,7 +13,8 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from stayer.core.errors import BadInput, Refused, StoreUnreachable, UnknownTask
-from stayer.core.model import FINISHED, Kept, Task
+from stayer.core.model import FINISHED, Task
+from stayer.core.queue_model import Kept
 from stayer.core.schedules import cron
 from stayer.core.schedules.model import Firing, Schedule
 from stayer.service import sent_files

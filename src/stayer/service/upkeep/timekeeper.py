@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from stayer.core.errors import StoreError
-from stayer.core.model import Kept
+from stayer.core.queue_model import Kept
 from stayer.service.degraded import log_once
 from stayer.service.lease.heartbeat import moment
 from stayer.service.upkeep import due_work

@@ -13,8 +13,9 @@ from stayer.core.flows.model import NewFlow
 from stayer.core.flows.model import check as check_ties
 from stayer.core.insight.failures import Failures
 from stayer.core.insight.health import Finding
-from stayer.core.model import Beat, Change, Handles, NewTask, Report, Submitted, Task, Worker
+from stayer.core.model import Change, NewTask, Report, Submitted, Task
 from stayer.core.move.records import Record, Seal
+from stayer.core.worker_model import Beat, Handles, Worker
 from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.redis import failures as failure_groups
 from stayer.stores.redis import files as file_calls

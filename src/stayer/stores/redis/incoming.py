@@ -15,7 +15,8 @@ from itertools import islice
 import msgspec
 
 from stayer.core.errors import BadInput, Refused
-from stayer.core.lifecycle import Cancel, decide
+from stayer.core.happenings import Cancel
+from stayer.core.lifecycle import decide
 from stayer.core.limits import WRITTEN
 from stayer.core.model import RUNNING, Change, NewTask, Task
 from stayer.core.submit import checks

@@ -8,8 +8,9 @@ from typing import NoReturn
 from stayer.core.errors import LeaseLost, Refused, UnknownWorker
 from stayer.core.liveness import lost_workers as lost
 from stayer.core.liveness.lost_workers import LostWorker
-from stayer.core.model import Task, Worker
+from stayer.core.model import Task
 from stayer.core.units import format_duration
+from stayer.core.worker_model import Worker
 from stayer.stores.redis import record
 from stayer.stores.redis import workers as decode
 from stayer.stores.redis.connection.server import ScriptRefusal, Server

@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from stayer.core.happenings import Fail
 from stayer.core.insight.health import Finding
-from stayer.core.lifecycle import Fail, decide
+from stayer.core.lifecycle import decide
 from stayer.core.model import Change, Fault, Task
 from stayer.stores.redis import record
 from stayer.stores.redis.connection.server import Server

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from stayer.core import codec
 from stayer.core.insight.queue_stats import COUNTED, KEPT, MEASURED, Figures
 from stayer.core.insight.usage_series import STATISTICS
-from stayer.core.model import Rate, Statistics, Usage
+from stayer.core.model import Statistics, Usage
 from stayer.core.move.records import (
     Batch,
     CheckpointCopy,
@@ -35,6 +35,7 @@ from stayer.core.move.records import (
     UsageCopy,
 )
 from stayer.core.notify.notices import Notice, hook_name
+from stayer.core.queue_model import Rate
 from stayer.core.schedules.model import Schedule
 from stayer.store import REMEMBERED
 from stayer.stores.redis import flows, notices, queue_stats, reads, record, schedules

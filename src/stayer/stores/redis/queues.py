@@ -9,7 +9,8 @@ from typing import Unpack
 
 from stayer.core.errors import Refused, UnknownQueue
 from stayer.core.limits import QUEUE
-from stayer.core.model import Kept, QueueInfo, QueueSettings, State
+from stayer.core.model import State
+from stayer.core.queue_model import Kept, QueueInfo, QueueSettings
 from stayer.core.queue_settings import refuse_key_limits
 from stayer.stores.redis import portions, record
 from stayer.stores.redis.connection.server import ScriptRefusal, Server

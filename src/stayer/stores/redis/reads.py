@@ -9,20 +9,9 @@ import msgspec
 
 from stayer.core.insight import usage_series
 from stayer.core.insight.kind import kind_of
-from stayer.core.model import (
-    STATES,
-    Attempt,
-    Checkpoint,
-    Event,
-    Kept,
-    LogPiece,
-    QueueInfo,
-    Rate,
-    Statistics,
-    Task,
-    Usage,
-)
+from stayer.core.model import STATES, Attempt, Checkpoint, Event, LogPiece, Statistics, Task, Usage
 from stayer.core.ordering.rate_limit import Bucket
+from stayer.core.queue_model import Kept, QueueInfo, Rate
 from stayer.stores.redis import history, record
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.keys import key

@@ -8,7 +8,8 @@ import msgspec
 
 from stayer.core.insight import usage_series
 from stayer.core.insight.statistics import latest_values
-from stayer.core.model import Beat, Handles, Orders, Report, Suspect, Worker, WorkerState
+from stayer.core.model import Report
+from stayer.core.worker_model import Beat, Handles, Orders, Suspect, Worker, WorkerState
 from stayer.stores.redis.pack.changes import Arguments
 from stayer.stores.redis.record import Raw, order, text
 

@@ -17,18 +17,16 @@ from stayer.core.model import (
     Change,
     Checkpoint,
     Event,
-    Handles,
     LogPiece,
     NewTask,
-    QueueInfo,
-    QueueSettings,
     Statistics,
     Submitted,
     Task,
     Usage,
-    Worker,
 )
 from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
+from stayer.core.queue_model import QueueInfo, QueueSettings
+from stayer.core.worker_model import Handles, Worker
 from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.redis import failures
 from stayer.stores.redis.damage import retry_after_mending

@@ -14,7 +14,8 @@ from typing import Any
 
 from stayer.core import ids
 from stayer.core.errors import BadInput, Refused
-from stayer.core.lifecycle import Cancel, decide
+from stayer.core.happenings import Cancel
+from stayer.core.lifecycle import decide
 from stayer.core.limits import WRITTEN
 from stayer.core.model import RUNNING, Change, NewTask, Submitted, Task
 from stayer.stores.redis.connection.server import Call

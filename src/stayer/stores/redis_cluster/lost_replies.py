@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from stayer.core.errors import LeaseLost, StoreUnreachable
-from stayer.core.model import QueueInfo
+from stayer.core.queue_model import QueueInfo
 from stayer.stores.redis_cluster.fan_out import FanOut
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from stayer.core.model import Kept, State
+from stayer.core.model import State
+from stayer.core.queue_model import Kept
 from stayer.stores.redis.keys import key
 from stayer.stores.redis_cluster import cross_shard
 from stayer.stores.redis_cluster.fan_out import FanOut

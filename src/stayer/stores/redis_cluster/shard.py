@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from stayer.core.errors import StoreUnusable
-from stayer.core.model import Beat, Report, Worker
+from stayer.core.model import Report
+from stayer.core.worker_model import Beat, Worker
 from stayer.store import Meanwhile
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis import workers as beats

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from stayer.core.errors import LeaseLost, StoreUnreachable, UnknownWorker
 from stayer.core.liveness.judge import BEATS_IN_A_LEASE
 from stayer.core.liveness.lost_workers import LostWorker
-from stayer.core.model import Beat, Report, Task, Worker
+from stayer.core.model import Report, Task
+from stayer.core.worker_model import Beat, Worker
 from stayer.stores.redis import RedisStore, leases, record
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.replica_acks import Unconfirmed

@@ -14,9 +14,10 @@ from stayer.core.errors import Refused
 from stayer.core.fields import POLICY, field_names
 from stayer.core.flows.model import FlowInfo, NewFlow, Part
 from stayer.core.insight.failures import Failures
-from stayer.core.model import JSON, NewTask, QueueInfo, Submitted, Task, Value
+from stayer.core.model import JSON, NewTask, Submitted, Task, Value
 from stayer.core.notify.notices import Notice
 from stayer.core.ordering import rate_limit
+from stayer.core.queue_model import QueueInfo
 from stayer.core.schedules import parse
 from stayer.core.schedules.model import Schedule
 from stayer.core.submit.checks import submission_json

@@ -37,31 +37,27 @@ from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import (
     JSON,
     Attempt,
-    Beat,
     Change,
     Checkpoint,
     Event,
     Filter,
-    Handles,
-    Kept,
     LogPiece,
     NewTask,
     Page,
-    QueueInfo,
-    QueueSettings,
     Report,
     State,
     Statistics,
     Submitted,
     Task,
     Usage,
-    Worker,
 )
 from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.ordering import rate_limit
+from stayer.core.queue_model import Kept, QueueInfo, QueueSettings
 from stayer.core.schedules import parse
 from stayer.core.schedules.model import Firing, Schedule
 from stayer.core.submit import checks
+from stayer.core.worker_model import Beat, Handles, Worker
 from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.remote import records
 from stayer.stores.remote.connection import (

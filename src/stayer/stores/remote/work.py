@@ -16,7 +16,8 @@ import msgspec
 
 from stayer.core.errors import NotHeld, StoreUnreachable, StoreUnusable
 from stayer.core.flows.model import Upstreams
-from stayer.core.model import JSON, Beat, Change, Handles, Orders, Report, Task, Worker
+from stayer.core.model import JSON, Change, Report, Task
+from stayer.core.worker_model import Beat, Handles, Orders, Worker
 from stayer.stores.remote import records
 from stayer.stores.remote.changes import Changes
 from stayer.stores.remote.connection import ANSWER_TIMEOUT_S, Connection, path_of

@@ -15,7 +15,7 @@ from stayer.core.flows.model import Part
 from stayer.core.history.line import Line
 from stayer.core.insight.queue_stats import Figures
 from stayer.core.insight.usage_series import STATISTICS
-from stayer.core.model import QUEUED, Rate, Task, Usage
+from stayer.core.model import QUEUED, Task, Usage
 from stayer.core.move.records import (
     Batch,
     CheckpointCopy,
@@ -33,6 +33,7 @@ from stayer.core.move.records import (
     TiesCopy,
     UsageCopy,
 )
+from stayer.core.queue_model import Rate
 from stayer.stores.sql import history, queue_stats, reads
 from stayer.stores.sql.notices import notice_from_row
 from stayer.stores.sql.rows import (

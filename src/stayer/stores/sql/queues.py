@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stayer.core.errors import Refused, UnknownQueue
-from stayer.core.model import QueueInfo, QueueSettings, State
+from stayer.core.model import State
 from stayer.core.ordering.fair_share import FORGOTTEN
+from stayer.core.queue_model import QueueInfo, QueueSettings
 from stayer.core.queue_settings import merge_key_limits
 from stayer.store import REMEMBERED
 from stayer.stores.sql.journal import Ledger

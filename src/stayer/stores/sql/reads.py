@@ -7,17 +7,9 @@ from uuid import uuid4
 
 from stayer.core.history.line import Line
 from stayer.core.insight import usage_series
-from stayer.core.model import (
-    EVERYTHING,
-    Attempt,
-    Checkpoint,
-    Event,
-    LogPiece,
-    QueueInfo,
-    Statistics,
-    Task,
-    Usage,
-)
+from stayer.core.model import Attempt, Checkpoint, Event, LogPiece, Statistics, Task, Usage
+from stayer.core.queue_model import QueueInfo
+from stayer.core.worker_model import EVERYTHING
 from stayer.store import LOG_PIECE
 from stayer.stores.sql import history
 from stayer.stores.sql.reserve import best

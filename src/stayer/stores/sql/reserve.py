@@ -9,11 +9,13 @@ from operator import attrgetter
 from msgspec import Struct
 
 from stayer.core.errors import LeaseLost
-from stayer.core.lifecycle import Expire, decide
-from stayer.core.model import Handles, Task
+from stayer.core.happenings import Expire
+from stayer.core.lifecycle import decide
+from stayer.core.model import Task
 from stayer.core.ordering.affinity import open_to
 from stayer.core.ordering.lanes import handles_lane
 from stayer.core.ordering.rate_limit import Bucket
+from stayer.core.worker_model import Handles
 from stayer.stores.sql.commit import apply
 from stayer.stores.sql.flows import relay
 from stayer.stores.sql.journal import Ledger

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from stayer.core.model import FINISHED, Kept
+from stayer.core.model import FINISHED
+from stayer.core.queue_model import Kept
 from stayer.stores.sql.queues import delete, forget_traces, old
 from stayer.stores.sql.rows import retention_from_cell
 from stayer.stores.sql.transaction import Transaction

@@ -18,26 +18,22 @@ from stayer.core.model import (
     STATES,
     Event,
     Fault,
-    Handles,
-    Kept,
     NewTask,
     Order,
     Policy,
-    QueueInfo,
-    Rate,
     State,
     Statistics,
     Task,
     Usage,
     Value,
-    Worker,
-    WorkerState,
 )
 from stayer.core.notify import notices
 from stayer.core.ordering.rate_limit import Bucket
+from stayer.core.queue_model import Kept, QueueInfo, Rate
 from stayer.core.schedules.model import Schedule, unpack_task
 from stayer.core.submit.fresh import BY_STORE
 from stayer.core.units import CENTURY
+from stayer.core.worker_model import Handles, Worker, WorkerState
 from stayer.stores.sql import history
 from stayer.stores.sql.transaction import Cell, Row, Transaction
 

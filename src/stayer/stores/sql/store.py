@@ -14,19 +14,11 @@ from typing import Concatenate, ParamSpec, TypeVar, Unpack
 
 from stayer.core.errors import Refused, StoreError
 from stayer.core.flows.model import NewFlow
-from stayer.core.model import (
-    Change,
-    Event,
-    Handles,
-    Kept,
-    NewTask,
-    QueueInfo,
-    QueueSettings,
-    Submitted,
-    Task,
-)
+from stayer.core.model import Change, Event, NewTask, Submitted, Task
 from stayer.core.move.records import Batch, Record, Seal, Stage
 from stayer.core.notify.notices import Notice
+from stayer.core.queue_model import Kept, QueueInfo, QueueSettings
+from stayer.core.worker_model import Handles
 from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.sql import failures as failure_reads
 from stayer.stores.sql import files as file_operations

@@ -12,8 +12,9 @@ from stayer.core.insight.statistics import latest_values
 from stayer.core.lifecycle import acknowledge
 from stayer.core.liveness import lost_workers as lost
 from stayer.core.liveness.lost_workers import LostWorker
-from stayer.core.model import Beat, Orders, Report, Statistics, Suspect, Task, Usage, Worker
+from stayer.core.model import Report, Statistics, Task, Usage
 from stayer.core.units import format_duration
+from stayer.core.worker_model import Beat, Orders, Suspect, Worker
 from stayer.store import LOG_HEAD, LOG_TAIL
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import (

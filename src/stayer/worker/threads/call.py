@@ -7,7 +7,8 @@ from typing import Protocol
 
 from stayer.core import codec
 from stayer.core.errors import BadInput, Stopped
-from stayer.core.lifecycle import Done, Fail, Happening, read_exception
+from stayer.core.happenings import Done, Fail, Happening
+from stayer.core.lifecycle import read_exception
 from stayer.core.model import Fault, Value
 from stayer.service import tracing
 from stayer.task import outcome_files

@@ -10,8 +10,10 @@ from msgspec.structs import replace
 
 from stayer.core.attempt_summary import account
 from stayer.core.errors import BadInput, StoreError
-from stayer.core.lifecycle import Fail, Start, date_back, decide
-from stayer.core.model import RUNNING, Change, Fault, Handles, Task
+from stayer.core.happenings import Fail, Start
+from stayer.core.lifecycle import date_back, decide
+from stayer.core.model import RUNNING, Change, Fault, Task
+from stayer.core.worker_model import Handles
 from stayer.service import tracing
 from stayer.service.lease.repeated_ends import is_committed
 from stayer.store import Meanwhile, Store

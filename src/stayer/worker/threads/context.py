@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 from stayer.core import codec
+from stayer.core.happenings import Fail, Happening, Interrupt, SetMeta, Stop
 from stayer.core.insight.statistics import Recorder
-from stayer.core.lifecycle import Fail, Happening, Interrupt, SetMeta, Stop
 from stayer.core.model import JSON, Fault, LogPiece, Progress, Report, Task, Value
 from stayer.service import upstream_results
 from stayer.service.control import tasks as control

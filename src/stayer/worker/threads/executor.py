@@ -13,7 +13,8 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from stayer.core.lifecycle import Happening, decide
+from stayer.core.happenings import Happening
+from stayer.core.lifecycle import decide
 from stayer.core.model import Change, Task
 from stayer.worker.threads.call import ThreadApp, call, call_async
 from stayer.worker.threads.context import ThreadContext

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from stayer.core.errors import LeaseLost, StoreError
-from stayer.core.lifecycle import Happening, Interrupt, Stop
-from stayer.core.model import Orders, Report, Task
+from stayer.core.happenings import Happening, Interrupt, Stop
+from stayer.core.model import Report, Task
 from stayer.core.refused_tasks import Refusals
+from stayer.core.worker_model import Orders
 from stayer.keeper.kernel import slept
 from stayer.service.degraded.partial import held_by
 from stayer.service.upkeep import due_work

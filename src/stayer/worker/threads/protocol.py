@@ -10,7 +10,8 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from stayer.core.model import Orders, Report
+from stayer.core.model import Report
+from stayer.core.worker_model import Orders
 
 
 class Setup(Struct, frozen=True, tag=True, kw_only=True):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from stayer.core import patterns
-from stayer.core.model import Handles, Task
+from stayer.core.model import Task
 from stayer.core.ordering.lanes import find_refused_variables, handles_lane, lane_of
 from stayer.core.refused_tasks import list_some, no_handler, other_queue
+from stayer.core.worker_model import Handles
 
 
 def handles_of(names: Iterable[str]) -> Handles:

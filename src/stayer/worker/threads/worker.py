@@ -16,19 +16,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core.errors import Refused
-from stayer.core.lifecycle import (
-    NOT_TO_THREADS,
-    Happening,
-    Interrupt,
-    Note,
-    Start,
-    Stop,
-    WorkerLost,
-    decide,
-)
-from stayer.core.model import RUNNING, Beat, Change, Kept, Orders, Report, Task, Worker
+from stayer.core.happenings import Happening, Interrupt, Note, Start, Stop, WorkerLost
+from stayer.core.lifecycle import NOT_TO_THREADS, decide
+from stayer.core.model import RUNNING, Change, Report, Task
+from stayer.core.queue_model import Kept
 from stayer.core.units import format_duration
 from stayer.core.version import __version__
+from stayer.core.worker_model import Beat, Orders, Worker
 from stayer.keeper.kernel import awake
 from stayer.service.degraded.partial import held_by
 from stayer.service.lease.heartbeat import moment

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from stayer.core.model import EVERYTHING, Handles
 from stayer.core.patterns import ANY, ANYTHING, Piece, Star, is_literal, pieces
+from stayer.core.worker_model import EVERYTHING, Handles
 from stayer.stores.redis.record import Raw
 
 ANY_PIECE, STAR_PIECE = 1, 2

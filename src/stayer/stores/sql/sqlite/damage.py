@@ -20,8 +20,10 @@ from msgspec import Struct
 
 from stayer.core.flows.model import Part
 from stayer.core.limits import quote
-from stayer.core.model import JSON, QUEUED, Fault, Handles, Kept
+from stayer.core.model import JSON, QUEUED, Fault
+from stayer.core.queue_model import Kept
 from stayer.core.schedules.model import unpack_task
+from stayer.core.worker_model import Handles
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.sealing import lifted
 from stayer.stores.sql.sqlite.database import Database, SqliteTransaction
