@@ -8,7 +8,7 @@ import pytest
 
 from stayer.core.happenings import Done, Snooze
 from stayer.core.refused_tasks import REFUSED
-from stayer.service.control import tasks as control
+from stayer.service.control import queues as queue_control
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.contract.builders import apply, new, register, started, submit
@@ -16,7 +16,7 @@ from tests.contract.builders import apply, new, register, started, submit
 
 def test_all_reasons_are_printed(stayer: Here, store: Store) -> None:
     submit(store, new("first"), new("t"))
-    control.pause_queue(store, "q")
+    queue_control.pause_queue(store, "q")
     said = stayer("explain", "t").works().out.splitlines()
     assert said[0] == "task t is pending"
     assert said[1].startswith("- queue q is paused")

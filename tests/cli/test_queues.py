@@ -10,7 +10,7 @@ from stayer.cli.declare import declare_queues
 from stayer.config import load
 from stayer.core.happenings import Done
 from stayer.core.queue_model import Rate
-from stayer.service.control import tasks as control
+from stayer.service.control import queues as queue_control
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.contract.builders import apply, fill, new, started, submit
@@ -20,7 +20,7 @@ def test_the_table_counts_tasks_by_state(stayer: Here, store: Store, worker: str
     apply(store, started(store), Done())
     fill(store, 2)
     submit(store, new(queue="other"))
-    control.pause_queue(store, "other")
+    queue_control.pause_queue(store, "other")
     store.set_queue("q", limit=3)
 
     heading, other, own = (line.split() for line in stayer("queues").works().lines)

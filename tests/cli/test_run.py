@@ -10,6 +10,7 @@ import pytest
 
 from stayer.core.model import Filter, Task
 from stayer.core.worker_model import Handles
+from stayer.service.control import queues as queue_control
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Apart, Here
@@ -157,9 +158,9 @@ def test_ctrl_c_may_cancel_the_task(apart: Apart, fleet: Site) -> None:
 def test_at_a_terminal_it_says_why_it_waits(apart: Apart, store: Store) -> None:
     with Terminal(apart, "run", "--id", "t", "-q", "q", "--", "true") as terminal:
         terminal.until("task t waits: no worker listens to queue q")
-        control.pause_queue(store, "q")
+        queue_control.pause_queue(store, "q")
         terminal.until("queue q is paused")
-        control.resume_queue(store, "q")
+        queue_control.resume_queue(store, "q")
         store.set_queue("q", limit=0)
         terminal.until("queue q is limited to 0")
         store.set_queue("q", limit=None)

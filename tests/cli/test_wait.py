@@ -8,6 +8,7 @@ import pytest
 
 from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault
+from stayer.service.control import queues as queue_control
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Apart, Here
@@ -112,7 +113,7 @@ def test_a_task_that_is_deleted_meanwhile_is_an_error(apart: Apart, store: Store
     assert process.stdout is not None
     assert process.stdout.readline().startswith("good complete")
 
-    control.drop_queue(store, "q", force=True)
+    queue_control.drop_queue(store, "q", force=True)
 
     out, err = process.communicate()
     assert (process.returncode, out) == (2, "")

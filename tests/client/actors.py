@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from stayer import Client, Listener, NotHeld, Refused, Task, TaskHandle
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from tests.processes import PROCESSES
 
 PATIENCE = 60.0
@@ -91,7 +91,9 @@ def bury(client: Client, listener: Listener) -> None:
     with client.get_listener("judge") as judge:
         judge.listen(0)
         number = next(w.number for w in client.workers() if w.id == listener.worker.id)
-        control.lose(client.store, client.store.bury(judge.worker.id, {listener.worker.id: number}))
+        worker_control.lose(
+            client.store, client.store.bury(judge.worker.id, {listener.worker.id: number})
+        )
 
 
 # Actors

@@ -8,7 +8,7 @@ import pytest
 
 from stayer import Client
 from stayer.core.errors import Refused
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from tests.contract.builders import PATIENCE, fill
 from tests.faults.fleet import until
 
@@ -18,7 +18,7 @@ def test_a_listener_that_is_told_to_drain_takes_no_more(client: Client) -> None:
     with client.get_listener("q") as listener:
         task = listener.listen(0)
         assert task is not None
-        control.drain(client.store, listener.worker.id)
+        worker_control.drain(client.store, listener.worker.id)
         assert listener.heart is not None
         listener.heart.beat_now()
         with pytest.raises(Refused, match="drain"):
@@ -35,6 +35,6 @@ def test_a_loop_over_tasks_ends_when_it_is_to_drain(client: Client) -> None:
         listening = threading.Thread(target=lambda: list(listener), daemon=True)
         listening.start()
         until(client.store.workers, "for the listener to register")
-        control.drain(client.store, listener.worker.id)
+        worker_control.drain(client.store, listener.worker.id)
         listening.join(PATIENCE)
         assert not listening.is_alive()

@@ -78,9 +78,9 @@ def test_the_latest_code_is_run_by_a_retry_that_asks_for_it(fleet: CodeFleet) ->
 
 
 def stayer_retry(fleet: CodeFleet, id: str, *, latest_code: bool = False) -> None:
-    from stayer.service.control import tasks as control
+    from stayer.service.control import edits as edit_control
 
-    control.retry(fleet.store, id, latest_code=latest_code)
+    edit_control.retry(fleet.store, id, latest_code=latest_code)
 
 
 def test_what_is_built_serves_when_the_index_is_gone(fleet: CodeFleet) -> None:

@@ -22,6 +22,7 @@ from stayer.core.lifecycle import decide
 from stayer.core.model import RUNNING, Change, Fault, Filter, Task
 from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import PATIENCE, beat, commit, get, ids, new, register, take
@@ -243,7 +244,7 @@ def bury_and_lose(ready: Ready, url: str, judge: str, silent: dict[str, int]) ->
         ready()
         returned = 0
         while tasks := store.bury(judge, silent):
-            returned += control.lose(store, tasks)
+            returned += worker_control.lose(store, tasks)
         return returned
 
 

@@ -9,7 +9,7 @@ from stayer.core.errors import LeaseLost
 from stayer.core.happenings import Done, Interrupt, Start
 from stayer.core.model import Filter, LogPiece, Progress, Report, Task
 from stayer.core.worker_model import Worker
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,
@@ -357,7 +357,7 @@ def lost_before(store: Store) -> Task:
     register(store, "dead")
     started(store, "dead", queue="other")
     [lost] = store.bury("judge", {"dead": 1})
-    control.lose(store, [lost])
+    worker_control.lose(store, [lost])
     task = apply(store, take_one(store, "w", "other"), Start())
     assert task.losses == 1
     return task

@@ -8,7 +8,7 @@ from stayer.core.errors import LeaseLost, Refused, UnknownWorker
 from stayer.core.happenings import Cancel, Done, WorkerLost
 from stayer.core.liveness.lost_workers import BY_OPERATOR, BY_SERVER, KEPT_S, MOST, why
 from stayer.core.model import Task
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store, known_lost_workers
 from tests.contract.builders import (
     Clock,
@@ -99,7 +99,7 @@ class TestBurying:
     def test_is_for_good_once_the_tasks_are_gone(self, store: Store) -> None:
         register(store, "w")
         taken(store, "w")
-        control.lose(store, store.bury("judge", {"w": 1}))
+        worker_control.lose(store, store.bury("judge", {"w": 1}))
         store.bury("judge", {})
         with pytest.raises(LeaseLost):
             beat(store, "w", 2)
@@ -117,9 +117,9 @@ class TestBurying:
         # When another judge comes, it is given what is still held
         lost = store.bury("second judge", {})
         assert sorted(ids(lost)) == sorted(ids(held))
-        control.lose(store, lost[:2])
+        worker_control.lose(store, lost[:2])
         assert ids(store.bury("second judge", {})) == [lost[2].id]
-        control.lose(store, lost[2:])
+        worker_control.lose(store, lost[2:])
 
         # Then nothing is left
         assert store.bury("second judge", {}) == []
@@ -169,7 +169,7 @@ class TestBurying:
         first = started(store, "w")
         clock.advance(1)
         second = fill(store, 1)
-        assert control.lose(store, store.bury("judge", {"w": 1})) == 1
+        assert worker_control.lose(store, store.bury("judge", {"w": 1})) == 1
         back = get(store, first.id)
         assert (back.state, back.worker, back.ending) == ("pending", None, "lost")
         assert (back.interruptions, back.losses, back.failures) == (1, 1, 0)
@@ -180,7 +180,7 @@ class TestBurying:
     def test_a_task_that_was_to_be_cancelled_is(self, store: Store) -> None:
         register(store, "w")
         apply(store, started(store, "w", id="a"), Cancel())
-        control.lose(store, store.bury("judge", {"w": 1}))
+        worker_control.lose(store, store.bury("judge", {"w": 1}))
         task = get(store, "a")
         assert (task.state, task.error and task.error.type) == ("cancelled", "Unproven")
 
@@ -190,7 +190,7 @@ class TestBurying:
         task = taken(store, "w")
         lost = store.bury("judge", {"w": 1})
         assert take(store, "judge") == []
-        control.lose(store, lost)
+        worker_control.lose(store, lost)
         assert ids(take(store, "judge")) == [task.id]
 
 
@@ -263,7 +263,7 @@ class TestDroppingAWorker:
         fill(store, 2)
         take(store, "w", limit=2)
         clock.advance(61)
-        assert control.drop_worker(store, "w") == 2
+        assert worker_control.drop_worker(store, "w") == 2
         assert counts(store) == {"pending": 2}
 
 
@@ -304,7 +304,7 @@ class TestLostWorkers:
         clock.advance(300)
         beat(store, "judge", 2)
 
-        control.lose(store, store.bury("judge", {"w": 1}))
+        worker_control.lose(store, store.bury("judge", {"w": 1}))
         store.bury("judge", {})
 
         [lost] = known_lost_workers(store, store.workers())

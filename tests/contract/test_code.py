@@ -10,7 +10,7 @@ from stayer.core.happenings import Fail, Pin
 from stayer.core.lifecycle import decide
 from stayer.core.model import Code, Fault, Pinned, Task
 from stayer.core.submit.edits import Edits
-from stayer.service.control import tasks as control
+from stayer.service.control import edits as edit_control
 from stayer.store import Store
 from stayer.worker import preparation
 from tests.contract.builders import apply, get, new, register, started, submit
@@ -38,7 +38,7 @@ def test_other_code_takes_the_pin_away_and_the_history_says_so(
     submit(store, new("t", code=CODE))
     apply(store, get(store, "t"), PIN)
 
-    control.edit(store, "t", change(code))
+    edit_control.edit(store, "t", change(code))
 
     task = get(store, "t")
     assert (task.code, task.pinned, task.lock) == (code, None, None)
@@ -52,7 +52,7 @@ def test_an_edit_of_something_else_leaves_the_pin(store: Store) -> None:
     submit(store, new("t", code=CODE))
     apply(store, get(store, "t"), PIN)
 
-    control.edit(store, "t", Edits(fields={"priority": 3, "code": CODE}))
+    edit_control.edit(store, "t", Edits(fields={"priority": 3, "code": CODE}))
 
     task = get(store, "t")
     assert (task.priority, task.code, task.pinned, task.lock) == (3, CODE, PIN.pinned, PIN.lock)
@@ -61,7 +61,7 @@ def test_an_edit_of_something_else_leaves_the_pin(store: Store) -> None:
 def test_a_retry_with_changes_runs_the_same_code(store: Store) -> None:
     failed(store)
 
-    control.retry(store, "t", edits=Edits(fields={"priority": 3}))
+    edit_control.retry(store, "t", edits=Edits(fields={"priority": 3}))
 
     task = get(store, "t")
     assert (task.priority, task.pinned, task.lock) == (3, PIN.pinned, PIN.lock)
@@ -70,7 +70,7 @@ def test_a_retry_with_changes_runs_the_same_code(store: Store) -> None:
 def test_a_retry_with_changes_may_run_the_latest_code_as_well(store: Store) -> None:
     failed(store)
 
-    control.retry(store, "t", latest_code=True, edits=Edits(fields={"priority": 3}))
+    edit_control.retry(store, "t", latest_code=True, edits=Edits(fields={"priority": 3}))
 
     task = get(store, "t")
     assert (task.priority, task.code, task.pinned, task.lock) == (3, CODE, ANEW, None)
@@ -86,7 +86,7 @@ def test_a_retry_with_other_code_is_not_pinned_to_the_old(
 ) -> None:
     failed(store)
 
-    control.retry(store, "t", latest_code=latest, edits=change(code))
+    edit_control.retry(store, "t", latest_code=latest, edits=change(code))
 
     task = get(store, "t")
     assert (task.code, task.pinned, task.lock) == (code, pinned, None)
@@ -95,8 +95,8 @@ def test_a_retry_with_other_code_is_not_pinned_to_the_old(
 def test_a_clone_asks_for_the_same_code_and_finds_out_anew_what_that_is(store: Store) -> None:
     failed(store)
 
-    clone = control.clone(store, "t", Edits()).task
-    other = control.clone(store, "t", change(OTHER)).task
+    clone = edit_control.clone(store, "t", Edits()).task
+    other = edit_control.clone(store, "t", change(OTHER)).task
 
     assert (get(store, clone.id).code, get(store, clone.id).pinned) == (CODE, None)
     assert get(store, other.id).code == OTHER
@@ -106,7 +106,7 @@ def test_a_pin_that_comes_too_late_is_not_for_other_code(store: Store) -> None:
     """Whoever resolved it may have read a task of its map before that was edited."""
     submit(store, new("t", code=CODE))
     before = get(store, "t")
-    control.edit(store, "t", change(OTHER))
+    edit_control.edit(store, "t", change(OTHER))
 
     assert store.commit([decide(before, PIN)]) == [None]
     assert preparation.agree(store, before, PIN) == PIN

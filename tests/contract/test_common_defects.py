@@ -8,6 +8,7 @@ from stayer.core.errors import LeaseLost
 from stayer.core.happenings import Cancel, Done, Fail, Interrupt, Start
 from stayer.core.model import FINISHED, Fault, Filter
 from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from tests.contract.builders import (
     PATIENCE,
@@ -39,7 +40,7 @@ class TestWorkersThatDie:
         register(store, "dead")
         register(store, "judge")
         task = started(store, "dead")
-        assert control.lose(store, store.bury("judge", {"dead": 1})) == 1
+        assert worker_control.lose(store, store.bury("judge", {"dead": 1})) == 1
         assert ids(take(store, "judge")) == [task.id]
 
     def test_no_result_is_a_result(self, store: Store) -> None:
@@ -53,7 +54,7 @@ class TestWorkersThatDie:
         for number in range(5):
             register(store, f"w{number}")
             assert ids(take(store, f"w{number}")) == [name]
-            control.lose(store, store.bury("judge", {f"w{number}": 1}))
+            worker_control.lose(store, store.bury("judge", {f"w{number}": 1}))
         assert get(store, name).attempt == 5
 
     def test_every_task_of_a_dead_worker_comes_back(self, store: Store) -> None:
@@ -63,7 +64,7 @@ class TestWorkersThatDie:
         held = take(store, "dead", limit=7)
         for task in held[::2]:
             apply(store, task, Start())
-        assert control.lose(store, store.bury("judge", {"dead": 1})) == 7
+        assert worker_control.lose(store, store.bury("judge", {"dead": 1})) == 7
         assert ids(take(store, "judge", limit=10)) == names
 
     def test_a_judge_that_dies_after_its_verdict_loses_nothing(self, store: Store) -> None:
@@ -73,7 +74,7 @@ class TestWorkersThatDie:
         names = fill(store, 3)
         take(store, "dead", limit=3)
         assert sorted(ids(store.bury("judge", {"dead": 1}))) == sorted(names)  # and no more of it
-        assert control.lose(store, store.bury("other", {})) == 3
+        assert worker_control.lose(store, store.bury("other", {})) == 3
         assert ids(take(store, "other", limit=9)) == names
 
     def test_only_the_holder_may_finish(self, store: Store) -> None:
@@ -89,7 +90,7 @@ class TestWorkersThatDie:
         register(store, "dead")
         register(store, "alive")
         lost, kept = started(store, "dead"), started(store, "alive")
-        control.lose(store, store.bury("alive", {"dead": 1}))
+        worker_control.lose(store, store.bury("alive", {"dead": 1}))
         assert store.holdings("alive") == [kept]
         assert apply(store, kept, Done()).state == "complete"
         assert counts(store) == {"complete": 1, "pending": 1}
@@ -108,7 +109,7 @@ class TestWorkersThatDie:
         register(store, "judge")
         task = taken(store, "dead")
         for _ in range(3):
-            control.lose(store, store.bury("judge", {"dead": 1}))
+            worker_control.lose(store, store.bury("judge", {"dead": 1}))
         assert happened(store.events(task.id)) == ["pending", "reserved", "pending"]
         assert [known.id for known in store.workers()] == ["judge"]
 

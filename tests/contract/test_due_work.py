@@ -14,6 +14,7 @@ from stayer.core.happenings import Done
 from stayer.core.model import FINISHED, Filter, Task
 from stayer.core.schedules import cron, parse
 from stayer.core.schedules.model import CatchUp, Overlap, Schedule
+from stayer.service.control import edits as edit_control
 from stayer.service.control import schedules
 from stayer.service.control import tasks as control
 from stayer.service.upkeep import due_work as time_brings
@@ -186,7 +187,7 @@ def test_what_somebody_retries_is_not_the_schedules_any_more(
     clock.advance(5 * MINUTE)
     time_brings.elapse(store)
     control.cancel(store, last(store).id)
-    control.retry(store, last(store).id)
+    edit_control.retry(store, last(store).id)
     clock.advance(5 * MINUTE)
     assert time_brings.elapse(store) == START + 15 * MINUTE
     assert counts(store) == {"pending": 2}

@@ -7,6 +7,7 @@ import pytest
 from stayer.core.errors import Refused, TooLarge
 from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault, Filter
+from stayer.service.control import edits as edit_control
 from stayer.service.control import tasks as control
 from stayer.service.upkeep.due_work import elapse
 from stayer.store import Store
@@ -81,7 +82,7 @@ def test_what_ended_otherwise_becomes_what_is_said(store: Store, clock: Clock) -
         with pytest.raises(Refused, match="already"):
             again()
     control.cancel(store, "other")
-    assert control.retry(store, "good").state == "pending"
+    assert edit_control.retry(store, "good").state == "pending"
     assert {*store.purge(None, ("complete",), clock.now + 1, 9)} == {"bad", "gone"}
     check_counts(store)
 

@@ -9,6 +9,7 @@ import pytest
 from stayer.core.happenings import Done, Fail, Interrupt, Start
 from stayer.core.model import Fault, Policy
 from stayer.core.worker_model import EVERYTHING
+from stayer.service.control import edits as edit_control
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
@@ -152,7 +153,7 @@ def test_one_that_is_run_again_has_all_the_time(store: Store, clock: Clock) -> N
     submit(store, new("a", expire=10))
     clock.advance(10)
     store.promote(10)
-    assert control.retry(store, "a").start_before is None
+    assert edit_control.retry(store, "a").start_before is None
     assert store.promote(10) is None
     assert ids(take(store)) == ["a"]
 

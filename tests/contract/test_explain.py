@@ -10,6 +10,7 @@ from stayer.core.insight.explanation import Span
 from stayer.core.model import Fault, Policy, Progress, Report
 from stayer.core.queue_model import Rate
 from stayer.core.worker_model import Handles
+from stayer.service.control import queues as queue_control
 from stayer.service.control import tasks as control
 from stayer.service.explain import explain, why_silent, why_waiting
 from stayer.store import Store
@@ -50,7 +51,7 @@ def test_nobody_listens(store: Store) -> None:
 def test_everything_is_said_at_once(store: Store) -> None:
     fill(store, 2)
     submit(store, new("t", held=True))
-    control.pause_queue(store, "q")
+    queue_control.pause_queue(store, "q")
     assert reasons(store, "t") == ["held", "queue-paused", "no-worker", "ahead"]
     assert "stayer resume -q q" in text(store, "t", "queue-paused")
     assert explain(store, "t").ahead == 2

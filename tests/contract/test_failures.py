@@ -12,6 +12,7 @@ from stayer.core.insight.fingerprint import fingerprint
 from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Fault, Filter, Policy, Task
 from stayer.core.worker_model import EVERYTHING
+from stayer.service.control import edits as edit_control
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
@@ -56,7 +57,7 @@ def test_where_nothing_failed_there_is_none(store: Store) -> None:
 def test_a_failed_task_has_a_fingerprint_until_it_is_retried(store: Store) -> None:
     task = failed(store)
     assert (task.fingerprint, get(store, task.id).fingerprint) == (MARK, MARK)
-    assert control.retry(store, task.id).fingerprint is None
+    assert edit_control.retry(store, task.id).fingerprint is None
     again = take_one(store)
     assert again.fingerprint is None
     assert store.failures((), 10).failures == ()
@@ -176,5 +177,5 @@ def test_many_failures_are_all_counted(store: Store) -> None:
     assert [each.count for each in found.failures] == [40, 20]
     assert len(list(control.find_all(store, Filter(fingerprint=MARK)))) == 40
     for task in control.find_all(store, Filter(fingerprint=MARK)):
-        control.retry(store, task.id)
+        edit_control.retry(store, task.id)
     assert only(store).type == "Bang"

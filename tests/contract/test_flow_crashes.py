@@ -14,6 +14,7 @@ from stayer.core.happenings import Done, Retry
 from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Filter
 from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.flows import relay
@@ -129,7 +130,7 @@ def test_a_flow_of_a_killed_worker_is_finished_by_another(timely: Store, url: st
         here.close()
 
         # When another worker takes over what there is
-        control.lose(timely, timely.bury("survivor", {name: number_of(timely, name)}))
+        worker_control.lose(timely, timely.bury("survivor", {name: number_of(timely, name)}))
         pass_on(timely)
         while tasks := take(timely, "survivor", name, limit=3):
             timely.commit([decide(task, Done()) for task in tasks])

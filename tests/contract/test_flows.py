@@ -11,6 +11,8 @@ from stayer.core.happenings import Cancel, Done, Fail, Hold, Release
 from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Fault, NewTask, Policy, State, Task, WhenFailed
 from stayer.core.worker_model import EVERYTHING
+from stayer.service.control import edits as edit_control
+from stayer.service.control import queues as queue_control
 from stayer.service.control import tasks as control
 from stayer.store import REMEMBERED, Store
 from tests.contract.builders import (
@@ -132,7 +134,7 @@ class TestWaiting:
     def test_a_retried_task_counts_as_it_counted(self, store: Store) -> None:
         submit(store, new("a"), new("b", queue="other"), after("c", "a", "b"))
         finish(store, "a")
-        control.retry(store, "a")
+        edit_control.retry(store, "a")
         finish(store, "b")
         assert states(store, "a", "c") == ["pending", "pending"]
 
@@ -267,17 +269,17 @@ class TestFailing:
         submit(store, new("a"), new("b", queue="other"), after("c", "a", "b"))
         finish(store, "a", BOOM)
         assert states(store, "c") == ["cancelled"]
-        assert control.retry(store, "c").state == "waiting"
+        assert edit_control.retry(store, "c").state == "waiting"
         assert store.waits("c", 9) == (["b"], 1)
         finish(store, "b")
         assert states(store, "c") == ["pending"]
         finish(store, "c")
-        assert control.retry(store, "c").state == "pending"
+        assert edit_control.retry(store, "c").state == "pending"
         check_counts(store)
 
     def test_a_deleted_task_counts_as_cancelled(self, store: Store) -> None:
         submit(store, new("a", queue="other"), after("b", "a"), after("c", "a", when_failed="run"))
-        control.drop_queue(store, "other", force=True)
+        queue_control.drop_queue(store, "other", force=True)
         pass_on(store)
         assert states(store, "b", "c") == ["cancelled", "pending"]
 
@@ -327,7 +329,7 @@ class TestTheOutbox:
         submit(store, new("a"), after("b", "a"))
         monkeypatch.setattr(store, "_relay", lambda: None)
         finish(store, "a", BOOM)
-        control.retry(store, "a")
+        edit_control.retry(store, "a")
         pass_on(store)
         assert states(store, "a", "b") == ["pending", "waiting"]
         finish(store, "a")
@@ -340,7 +342,7 @@ class TestTheOutbox:
         submit(store, new("a", queue="other"), after("b", "a"))
         monkeypatch.setattr(store, "_relay", lambda: None)
         finish(store, "a")
-        control.drop_queue(store, "other")
+        queue_control.drop_queue(store, "other")
         pass_on(store)
         assert states(store, "b") == ["pending"]
 

@@ -8,6 +8,7 @@ from stayer.core.happenings import Done, Fail, Start
 from stayer.core.model import Fault, LogPiece, Report
 from stayer.core.queue_model import Kept
 from stayer.core.schedules.model import Firing, Schedule
+from stayer.service.control import edits as edit_control
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
@@ -191,7 +192,7 @@ def test_a_needed_result_of_a_second_life_is_kept_as_long(store: Store, clock: C
     clock.advance(60)
     store.set_queue("q", retention={"result": 50.0})
     forget_all(store, {})
-    control.retry(store, "first")
+    edit_control.retry(store, "first")
     apply(store, take_one(store), Done("new"))
     control.cancel(store, "then")
     clock.advance(40)
@@ -220,7 +221,7 @@ def test_a_log_of_a_second_life_is_kept_as_long(store: Store, clock: Clock) -> N
     clock.advance(60)
     keep: dict[Kept, float] = {"log": 50.0}
     assert forget_all(store, keep) == 1
-    control.retry(store, "a")
+    edit_control.retry(store, "a")
     [again] = take(store)
     again = apply(store, again, Start(pid=1))
     beat(store, "w", 3, Report(id="a", attempt=2, log=(LogPiece(0, b"more"),)))

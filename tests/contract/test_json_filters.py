@@ -11,6 +11,7 @@ from stayer.core.happenings import Done, SetMeta
 from stayer.core.lifecycle import decide
 from stayer.core.model import JSON, Filter, Value
 from stayer.core.submit.edits import Edits
+from stayer.service.control import edits as edit_control
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
@@ -183,8 +184,8 @@ def test_too_much_of_it_is_refused_and_nothing_is_lost(store: Store) -> None:
 
 def test_clones_and_edits_keep_what_they_do_not_name(store: Store) -> None:
     submit(store, new("t", meta={"a": 1, "b": 2}))
-    assert control.edit(store, "t", Edits(fields={"meta": {"a": None, "c": 3}})).meta == {
+    assert edit_control.edit(store, "t", Edits(fields={"meta": {"a": None, "c": 3}})).meta == {
         "b": 2, "c": 3
     }  # fmt: skip
-    copy = control.clone(store, "t", Edits(fields={"meta": {"c": 4}})).task
+    copy = edit_control.clone(store, "t", Edits(fields={"meta": {"c": 4}})).task
     assert get(store, copy.id).meta == {"b": 2, "c": 4}

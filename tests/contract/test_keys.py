@@ -20,7 +20,9 @@ from stayer.core.happenings import (
 )
 from stayer.core.model import RUNNING, Fault, Filter, Task
 from stayer.core.worker_model import EVERYTHING, Handles
+from stayer.service.control import edits as edit_control
 from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from tests.contract import actors
 from tests.contract.builders import (
@@ -127,7 +129,7 @@ def test_the_dead_free_their_places_when_their_tasks_are_returned(store: Store) 
     take_one(store, "w")
     assert take(store, "judge") == []
     lost = store.bury("judge", {"w": 1})
-    assert control.lose(store, lost) == 1
+    assert worker_control.lose(store, lost) == 1
     assert keys(take(store, "judge", limit=5)) == ["a"]
 
 
@@ -208,7 +210,7 @@ def test_a_retry_stands_in_line_again(store: Store) -> None:
     first = apply(store, started(store, id="a", key="k"), Done())
     store.set_queue("q", key_limit=1)
     fill(store, 2, key="k")
-    control.retry(store, first.id)
+    edit_control.retry(store, first.id)
     assert ids(take(store, limit=5)) == ["a"]
 
 

@@ -9,7 +9,8 @@ from stayer.core.happenings import Cancel, Done, Fail, Happening, Interrupt, Sno
 from stayer.core.lifecycle import decide
 from stayer.core.model import Fault, Task
 from stayer.core.worker_model import EVERYTHING
-from stayer.service.control import tasks as control
+from stayer.service.control import edits as edit_control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,
@@ -132,7 +133,7 @@ def test_a_late_result_of_a_returned_task_is_when_it_was(store: Store, clock: Cl
     register(store, "judge")
     running = started(store)
     clock.advance(100)
-    assert control.lose(store, store.bury("judge", {"w": 1})) == 1
+    assert worker_control.lose(store, store.bury("judge", {"w": 1})) == 1
     clock.advance(100)
 
     done = tell(store, running, Done(), ago=160)
@@ -212,7 +213,7 @@ def test_leaving_its_end_it_begins_anew(store: Store, clock: Clock) -> None:
     running = started(store)
     clock.advance(100)
     done = tell(store, running, Fail(Fault("X")), ago=60)
-    assert control.retry(store, done.id) is not None
+    assert edit_control.retry(store, done.id) is not None
     again = apply(store, take_one(store), Start(8))
     clock.advance(10)
     assert apply(store, again, Done()).finished_at == clock.now

@@ -12,6 +12,7 @@ from stayer.core.happenings import Ask, Done, Fail, Hold, Interrupt, Release
 from stayer.core.lifecycle import decide, with_checkpoint
 from stayer.core.model import Fault, Task
 from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,
@@ -33,7 +34,7 @@ def lost(store: Store) -> Task:
     register(store, "judge")
     register(store, "w")
     running = started(store, "w")
-    assert control.lose(store, store.bury("judge", {"w": 1})) == 1
+    assert worker_control.lose(store, store.bury("judge", {"w": 1})) == 1
     assert counts(store) == {"pending": 1}
     return running
 
@@ -69,7 +70,7 @@ def test_a_late_result_need_not_know_of_orders_given_meanwhile(store: Store) -> 
     register(store, "w")
     running = started(store, "w")
     apply(store, running, Ask("pause"))
-    control.lose(store, store.bury("judge", {"w": 1}))
+    worker_control.lose(store, store.bury("judge", {"w": 1}))
     assert apply(store, running, Done("late")).state == "complete"
 
 
@@ -140,7 +141,7 @@ def test_the_second_loss_is_remembered_not_the_first(store: Store, lost: Task) -
     # Given a task that two workers lost, one after the other
     register(store, "v")
     again = take_one(store, "v")
-    control.lose(store, store.bury("judge", {"v": 1}))
+    worker_control.lose(store, store.bury("judge", {"v": 1}))
 
     # Then the first one's result is refused and the second one's is welcome
     assert commit(store, lost, Done("first")) is None

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from stayer.core.happenings import Start, WorkerLost
 from stayer.core.lifecycle import decide
 from stayer.core.model import Policy, Progress, Report, Task
-from stayer.service.control import tasks as control
+from stayer.service.control import edits as edit_control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from tests.contract.builders import apply, beat, commit, get, register, started, take_one
 
@@ -52,7 +53,7 @@ def test_a_burial_counts_from_the_newest(store: Store, kind: str) -> None:
     # When it tells of itself just between the burial's look and its deed
     beat(store, "w", 2, news(task, kind))
     store.bury("judge", {"w": 2})
-    assert control.lose(store, [task]) == 1
+    assert worker_control.lose(store, [task]) == 1
     back = get(store, task.id)
     assert (back.state, back.losses) == ("pending", 1)
 
@@ -68,14 +69,14 @@ def test_what_somebody_else_has_settled_is_not_lost_again(store: Store) -> None:
     register(store)
     task = lost_twice(store)
     apply(store, task, WorkerLost())
-    assert control.lose(store, [task]) == 0
+    assert worker_control.lose(store, [task]) == 0
 
 
 def test_in_one_commit_the_start_and_the_loss_of_a_short_life(store: Store) -> None:
     register(store)
     task = lost_twice(store)
     apply(store, task, WorkerLost())
-    control.retry(store, task.id)
+    edit_control.retry(store, task.id)
     fresh = take_one(store)
     start = decide(fresh, Start(pid=1))
     begun = get(store, fresh.id)

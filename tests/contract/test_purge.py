@@ -7,6 +7,7 @@ import pytest
 from stayer.core.errors import Refused
 from stayer.core.happenings import Done, Fail, Start
 from stayer.core.model import FINISHED, STATES, Fault, Filter, LogPiece, Report
+from stayer.service.control import edits as edit_control
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
@@ -125,7 +126,7 @@ def test_the_end_of_time_is_a_time_too(store: Store) -> None:
 def test_what_was_retried_in_time_is_kept(store: Store, clock: Clock) -> None:
     register(store)
     ended = apply(store, taken(store), Done())
-    control.retry(store, ended.id)
+    edit_control.retry(store, ended.id)
     clock.advance(10)
     assert store.purge(None, FINISHED, clock.now, 10) == []
     assert get(store, ended.id).state == "pending"

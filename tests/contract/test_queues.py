@@ -18,7 +18,7 @@ from stayer.core.happenings import (
 )
 from stayer.core.model import FINISHED, Fault, LogPiece, Report
 from stayer.core.queue_model import QueueInfo
-from stayer.service.control import tasks as control
+from stayer.service.control import queues as queue_control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,
@@ -177,7 +177,7 @@ class TestSettings:
     def test_pausing_lets_what_runs_run_on(self, store: Store) -> None:
         register(store)
         running = taken(store)
-        control.pause_queue(store, "q")
+        queue_control.pause_queue(store, "q")
         assert apply(store, apply(store, running, Start()), Done()).state == "complete"
 
 
@@ -254,8 +254,8 @@ class TestDropping:
     def test_by_the_operators_verb_spares_unfinished_work(self, store: Store) -> None:
         fill(store, 2)
         with pytest.raises(Refused):
-            control.drop_queue(store, "q")
-        assert control.drop_queue(store, "q", force=True) == 2
+            queue_control.drop_queue(store, "q")
+        assert queue_control.drop_queue(store, "q", force=True) == 2
         assert store.queues() == []
 
 

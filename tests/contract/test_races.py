@@ -10,6 +10,7 @@ from stayer.core.happenings import Done
 from stayer.core.lifecycle import decide
 from stayer.core.model import Filter, Order
 from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from tests.contract import actors
 from tests.contract.builders import (
@@ -92,7 +93,7 @@ class TestTheDead:
         register(timely, "judge")
         names = fill(timely, 10)
         zombies = take(timely, "zombie", limit=10)
-        control.lose(timely, timely.bury("judge", {"zombie": 1}))
+        worker_control.lose(timely, timely.bury("judge", {"zombie": 1}))
         taken_over = take(timely, "judge", limit=10)
 
         # When both finish at once
@@ -145,7 +146,7 @@ class TestTheDead:
         # Then what they got is what a judge is given, and nothing is held by nobody
         given = timely.bury("judge", {})
         assert sorted(ids(given)) == sorted(id for each in got.values() for id in each)
-        control.lose(timely, given)
+        worker_control.lose(timely, given)
         assert counts(timely) == {"pending": 60}
         assert sorted(ids(take(timely, "judge", limit=100))) == sorted(names)
 

@@ -8,6 +8,7 @@ from stayer.core.flows.model import NewFlow
 from stayer.core.happenings import Cancel, Done, Fail, Retry
 from stayer.core.lifecycle import decide
 from stayer.core.model import Fault, Policy, Progress, Report, Task
+from stayer.service.control import edits as edit_control
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
 from stayer.store import Store
@@ -43,7 +44,7 @@ def _half_way(store: Store, task: Task, number: int = 2) -> None:
 
 
 def test_a_retry_goes_on_from_the_checkpoint(store: Store, failed: Task) -> None:
-    retried = control.retry(store, failed.id)
+    retried = edit_control.retry(store, failed.id)
     saved = store.checkpoint(failed.id)
     assert saved is not None
     assert (saved.attempt, saved.data) == (1, b"half")
@@ -53,7 +54,7 @@ def test_a_retry_goes_on_from_the_checkpoint(store: Store, failed: Task) -> None
 
 
 def test_from_the_start_there_is_nothing_to_go_on_from(store: Store, failed: Task) -> None:
-    retried = control.retry(store, failed.id, from_start=True)
+    retried = edit_control.retry(store, failed.id, from_start=True)
     assert retried == get(store, failed.id)
     assert (retried.state, retried.progress, retried.failures) == ("pending", None, 0)
     assert retried.checkpoint_at is None
@@ -63,7 +64,7 @@ def test_from_the_start_there_is_nothing_to_go_on_from(store: Store, failed: Tas
 
 
 def test_the_next_attempt_saves_anew(store: Store, failed: Task) -> None:
-    control.retry(store, failed.id, from_start=True)
+    edit_control.retry(store, failed.id, from_start=True)
     again = take_one(store)
     assert (again.id, again.progress) == (failed.id, None)
     beat(store, "w", 3, Report(id=again.id, attempt=2, checkpoint=b"new"))
@@ -75,7 +76,7 @@ def test_the_next_attempt_saves_anew(store: Store, failed: Task) -> None:
 def test_what_an_earlier_attempt_saves_too_late_does_not_come_back(
     store: Store, failed: Task
 ) -> None:
-    control.retry(store, failed.id, from_start=True)
+    edit_control.retry(store, failed.id, from_start=True)
     _half_way(store, failed, 3)
     take_one(store)
     _half_way(store, failed, 4)
@@ -123,7 +124,7 @@ def test_what_was_cancelled_before_its_time_is_scheduled_again(store: Store, clo
     eta = get(store, "later").eta
     control.cancel(store, "later")
 
-    again = control.retry(store, "later")
+    again = edit_control.retry(store, "later")
 
     assert (again.state, again.eta) == ("scheduled", eta)
     assert again == get(store, "later")
@@ -136,7 +137,7 @@ def test_what_was_cancelled_before_its_time_can_be_run_now(store: Store) -> None
     submit(store, new("later", delay=100))
     control.cancel(store, "later")
 
-    again = control.retry(store, "later", now=True)
+    again = edit_control.retry(store, "later", now=True)
 
     assert (again.state, again.eta) == ("pending", None)
 
@@ -146,7 +147,7 @@ def test_an_eta_that_is_over_is_forgotten(store: Store, clock: Clock) -> None:
     control.cancel(store, "later")
     clock.advance(101)
 
-    again = control.retry(store, "later")
+    again = edit_control.retry(store, "later")
 
     assert (again.state, again.eta) == ("pending", None)
 
@@ -157,7 +158,7 @@ def test_the_wait_before_a_retry_is_not_waited_for_again(store: Store) -> None:
     assert apply(store, task, Fail(BOOM)).state == "scheduled"
     control.cancel(store, task.id)
 
-    assert control.retry(store, task.id).state == "pending"
+    assert edit_control.retry(store, task.id).state == "pending"
 
 
 def test_what_waits_keeps_its_eta_for_later(store: Store) -> None:
@@ -166,6 +167,6 @@ def test_what_waits_keeps_its_eta_for_later(store: Store) -> None:
     eta = get(store, "later").eta
     control.cancel(store, "later")
 
-    again = control.retry(store, "later")
+    again = edit_control.retry(store, "later")
 
     assert (again.state, again.eta) == ("waiting", eta)

@@ -6,7 +6,7 @@ from stayer.core.happenings import Done, Fail, Interrupt, Start, WorkerLost
 from stayer.core.insight import totals as core
 from stayer.core.insight.totals import WORKER_LOST, Totals
 from stayer.core.model import Fault, Policy
-from stayer.service.control import tasks as control
+from stayer.service.control import edits as edit_control
 from stayer.service.upkeep.totals import Counter
 from stayer.store import Store
 from tests.contract.builders import Clock, apply, beat, fill, new, register, submit, take
@@ -78,7 +78,7 @@ def test_retries_are_told_apart_from_ends_and_their_waits_are_their_own(
     task = apply(store, task, Start())
     clock.advance(20)
     apply(store, task, Done())
-    control.retry(store, "t")
+    edit_control.retry(store, "t")
     found = counter.count()
 
     assert counts(found, "submitted") == {("q", "train"): 1}

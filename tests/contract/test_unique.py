@@ -8,6 +8,7 @@ from stayer.core.errors import Refused
 from stayer.core.happenings import Cancel, Done, Fail, Interrupt, Retry
 from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Fault, Filter, Policy
+from stayer.service.control import edits as edit_control
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract import actors
@@ -139,9 +140,9 @@ def test_a_finished_task_does_not_run_again_beside_another(store: Store) -> None
     assert commit(store, ended, Retry()) is None
     assert get(store, "a") == ended
     with pytest.raises(Refused, match=r"task b \(pending\) holds its unique word 'u'"):
-        control.retry(store, "a")
+        edit_control.retry(store, "a")
     control.cancel(store, "b")
-    assert control.retry(store, "a").state == "pending"
+    assert edit_control.retry(store, "a").state == "pending"
     assert holder(store) == "a"
 
 

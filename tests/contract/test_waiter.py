@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stayer.core.happenings import Ask, Done, Interrupt, Release, Retry
 from stayer.core.model import FINISHED
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store, Waiter
 from tests.contract.builders import (
     PATIENCE,
@@ -63,7 +63,7 @@ def handed_back(store: Store, clock: Clock) -> None:
 
 
 def lost(store: Store, clock: Clock) -> None:
-    control.lose(store, store.bury("judge", {"dead": 1}))
+    worker_control.lose(store, store.bury("judge", {"dead": 1}))
 
 
 def retried(store: Store, clock: Clock) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.worker.orphans import sweep_strays
 from tests.faults.fleet import STAMPER, TASK_USER, Fleet, until
 
@@ -135,7 +136,7 @@ def test_what_was_kept_without_a_lease_is_gone_before_it_runs_again(fleet: Fleet
     [known] = fleet.store.workers()
     fleet.signal(one, signal.SIGKILL)
     until(lambda: "STALE" in [worker.state for worker in fleet.store.workers()])
-    control.drop_worker(fleet.store, known.id)
+    worker_control.drop_worker(fleet.store, known.id)
     fleet.worker("one", "--fence", "keep", lease=3)
     fleet.until_stamped("a", attempt=2, more_than=50)
     fleet.assert_no_overlap("a")

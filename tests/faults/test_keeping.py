@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from tests.faults.fleet import Fleet, until
 
 
@@ -50,7 +50,7 @@ def test_on_somebodys_word_it_is_given_up_and_killed_when_it_comes_back(fleet: F
     [keeper] = [worker.id for worker in fleet.store.workers()]
     fleet.signal(one, signal.SIGSTOP)
     until(lambda: "STALE" in [worker.state for worker in fleet.store.workers()])
-    control.drop_worker(fleet.store, keeper)
+    worker_control.drop_worker(fleet.store, keeper)
     assert fleet.get("a").state == "pending"
     fleet.signal(one, signal.SIGCONT)
     # It kills what it kept, then takes the task anew, under another name.

@@ -13,7 +13,7 @@ import pytest
 from stayer.core.errors import LeaseLost
 from stayer.core.model import Policy
 from stayer.core.worker_model import Worker
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from tests.faults.fleet import Fleet, until
 from tests.faults.pools import PoolFleet, is_alive
 from tests.keeper.sleeping import Clocks
@@ -51,7 +51,7 @@ def bury(fleet: Fleet) -> None:
     """Another one has watched the sleeper for long enough."""
     fleet.store.beat(Worker(id="judge", node="elsewhere", pid=1), 1, "first", [])
     [sleeper] = [each for each in fleet.store.workers() if each.id != "judge"]
-    control.lose(fleet.store, fleet.store.bury("judge", {sleeper.id: sleeper.number}))
+    worker_control.lose(fleet.store, fleet.store.bury("judge", {sleeper.id: sleeper.number}))
 
 
 def test_a_task_goes_on_where_it_was_every_time(fleet: Fleet, clocks: Clocks) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from tests.faults.fleet import until
 from tests.faults.pools import PoolFleet, children, is_alive
 from tests.faults.test_store_gone import store_gone
@@ -186,7 +187,7 @@ def test_a_late_finish_is_refused(fleet: PoolFleet) -> None:
     fleet.until_state("a", "started")
     # As if it had been given up, and touched since; nobody is to take it meanwhile.
     fleet.store.set_queue("default", paused=True)
-    control.lose(fleet.store, [fleet.get("a")])
+    worker_control.lose(fleet.store, [fleet.get("a")])
     control.hold(fleet.store, "a")
     fleet.finish("a")
     until(lambda: "the outcome of task a is refused" in fleet.log_of().read_text())
@@ -282,7 +283,7 @@ def test_what_is_no_longer_ours_is_asked_to_stop(fleet: PoolFleet) -> None:
     fleet.until_state("a", "started")
     # As if it had been given up, and touched since; nobody is to take it meanwhile.
     fleet.store.set_queue("default", paused=True)
-    control.lose(fleet.store, [fleet.get("a")])
+    worker_control.lose(fleet.store, [fleet.get("a")])
     control.hold(fleet.store, "a")
     fleet.store.set_queue("default", paused=False)
     fleet.call("b", "double", n=1)  # for which there is a thread only when that one has ended

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import stayer
+from stayer.service.control import edits as edit_control
 from stayer.service.control import tasks as control
 from tests.contract.builders import check_counts
 from tests.faults.fleet import TASK_USER, Fleet, until
@@ -175,7 +176,7 @@ def test_workers_of_two_versions_share_a_store(
     for id in gates[:1]:
         control.cancel(shared.store, id, grace=0)
         assert shared.until_ended(id).state == "cancelled"
-    control.retry(shared.store, gates[0])
+    edit_control.retry(shared.store, gates[0])
     go.touch()
     for id in gates:
         assert shared.until_ended(id).state == "complete"

@@ -17,6 +17,7 @@ from stayer.core.model import NewTask
 from stayer.core.worker_model import EVERYTHING
 from stayer.http.bells import Bells
 from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from tests.contract.builders import get, new, register, submit
 from tests.faults.fleet import until
@@ -136,7 +137,7 @@ def test_a_result_that_comes_late_is_welcome_if_nobody_began_again(
     put(store, "a")
     node.take()
     node.tell("a", "start")
-    control.lose(store, store.drop_worker("node-7", 1))
+    worker_control.lose(store, store.drop_worker("node-7", 1))
     assert get(store, "a").state == "pending"
 
     assert node.tell("a", "complete", {"result": 1}).json["state"] == "complete"
@@ -440,7 +441,7 @@ def test_the_id_of_a_dead_worker_opens_no_other_queue(store: Store, site: Site) 
         [task] = store.reserve(id, ["secret"], 1, EVERYTHING)
         held = store.drop_worker(id, 1)
         if was_lost:
-            control.lose(store, held)
+            worker_control.lose(store, held)
         thief = Node(site, site.access.add(f"thief of {id}", "work", ("q",)), id)
         thief.beat()
         answer = thief.tell(task.id, "complete", {"result": 1}, task.attempt)

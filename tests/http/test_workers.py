@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import beat
@@ -20,7 +20,7 @@ def test_a_worker_is_drained_over_http(site: Site, store: Store, worker: str) ->
 def test_a_client_drains_through_a_server(site: Site, store: Store, worker: str) -> None:
     remote = open_store(site.url, token=site.tokens["operate"])
     try:
-        assert control.drain(remote, worker).id == worker
+        assert worker_control.drain(remote, worker).id == worker
     finally:
         remote.close()
     assert beat(store, worker, 2).drain

@@ -18,7 +18,7 @@ from stayer.core.insight.health import Finding
 from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Filter
 from stayer.core.worker_model import EVERYTHING
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis.pubsub import REPAIR_S
@@ -150,7 +150,7 @@ class TestADeathBetweenAnyTwoSteps:
         ):
             lost = store.bury("other", {"w": 1})
             assert sorted(ids(lost)) == sorted(names)
-            control.lose(store, lost)
+            worker_control.lose(store, lost)
             assert store.bury("other", {}) == []
             with pytest.raises(LeaseLost):
                 beat(store, "w", 2)

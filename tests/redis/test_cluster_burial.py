@@ -11,7 +11,7 @@ import pytest
 from stayer.core.errors import LeaseLost, StoreUnreachable
 from stayer.core.model import Filter, Task
 from stayer.core.worker_model import EVERYTHING
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis_cluster import ClusterStore
@@ -58,7 +58,7 @@ def bury(store: Store) -> None:
     """All of a burial, by who has heard nothing for long enough."""
     numbers = {each.id: each.number for each in store.workers() if each.id == "w"}
     while lost := store.bury("judge", numbers):
-        control.lose(store, lost)
+        worker_control.lose(store, lost)
 
 
 @pytest.mark.parametrize(

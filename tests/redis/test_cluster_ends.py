@@ -7,7 +7,7 @@ import pytest
 from stayer.core.happenings import Done, Fail
 from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Fault
-from stayer.service.control import tasks as control
+from stayer.service.control import edits as edit_control
 from stayer.stores import open_store
 from stayer.stores.redis.record import pack
 from stayer.stores.redis_cluster import ClusterStore
@@ -30,7 +30,7 @@ def test_who_is_late_with_an_end_does_not_take_away_the_note_of_the_next(
     store.commit([decide(take_one(store), Fail(Fault("Boom")))])
     shard = store._shards.server_of("q")
     [[id, note, *_]] = shard.run("outbox", 10, pack({}))[3]
-    control.retry(store, "a")
+    edit_control.retry(store, "a")
     store.commit([decide(take_one(store), Done())])
 
     # When it says that it was passed on

@@ -16,6 +16,8 @@ from stayer.core.ids import generate
 from stayer.core.model import NewTask, Progress, Report
 from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import tasks as control
+from stayer.service.control import waits
+from stayer.service.control import workers as worker_control
 from stayer.service.explain import explain
 from stayer.store import known_workers
 from stayer.stores import open_store
@@ -200,9 +202,9 @@ class TestIds:
         register(store, queues=QUEUES)
         [task] = [started(store, queue=queue, id=id_claimed_at(queue, store))]
         with gone("news"):
-            assert list(control.wait(store, [task.id], 0.0)) == []
+            assert list(waits.wait(store, [task.id], 0.0)) == []
             apply(store, task, Done())
-            assert ids(list(control.wait(store, [task.id], 60.0))) == [task.id]
+            assert ids(list(waits.wait(store, [task.id], 60.0))) == [task.id]
 
 
 class TestBurial:
@@ -250,7 +252,7 @@ class TestBurial:
         with gone(ELSEWHERE):
             lost = store.bury("judge", {"w": 1})
             assert set(ids(lost)) == {held[AT_THE_LOBBYS], held[ELSEWHERE_TOO]}
-            control.lose(store, lost)
+            worker_control.lose(store, lost)
         assert ids(store.bury("judge", {})) == [held[ELSEWHERE]]
 
     def test_is_not_undone_by_a_beat_without_the_lobby(
@@ -258,7 +260,7 @@ class TestBurial:
     ) -> None:
         me = register(store, queues=[ELSEWHERE])
         register(store, "judge", queues=[ELSEWHERE])
-        control.lose(store, store.bury("judge", {"w": 1}))
+        worker_control.lose(store, store.bury("judge", {"w": 1}))
         with gone("%lobby"), pytest.raises(StoreUnreachable):
             beat(store, me, 2)
 

@@ -11,6 +11,7 @@ import pytest
 from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
 from stayer.core.happenings import Done
 from stayer.core.model import FINISHED, LogPiece, NewTask, Report
+from stayer.service.control import queues as queue_control
 from stayer.service.control import tasks as control
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
@@ -105,10 +106,10 @@ def test_what_runs_can_be_asked_to_end_and_a_queue_be_paused(store: RedisStore) 
     task = started(store)
     fill_up(store)
     assert control.cancel(store, task.id).cancel_wanted
-    assert control.set_queue(store, "q", paused=True).paused
-    assert control.set_queue(store, "q", retention={"complete": 60.0}).retention
+    assert queue_control.set_queue(store, "q", paused=True).paused
+    assert queue_control.set_queue(store, "q", retention={"complete": 60.0}).retention
     with pytest.raises(StoreUnusable, match="no memory left"):
-        control.set_queue(store, "q", key_limit=1)
+        queue_control.set_queue(store, "q", key_limit=1)
 
 
 def test_what_needs_memory_is_still_refused(store: RedisStore) -> None:

@@ -23,6 +23,7 @@ from stayer.core.lifecycle import decide
 from stayer.core.model import Filter
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
+from stayer.service.control import waits
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
@@ -284,7 +285,7 @@ class TestARestart:
         told: SimpleQueue[str] = SimpleQueue()
         handle = TaskHandle(store, get(store, "a"), lambda value: value)
         waiting = [
-            in_thread(lambda: ids(list(control.wait(store, ["a"], tell=told.put)))),
+            in_thread(lambda: ids(list(waits.wait(store, ["a"], tell=told.put)))),
             in_thread(lambda: flow_control.wait(store, "f", tell=told.put).state),
             in_thread(lambda: handle.wait(PATIENCE)),
             in_thread(lambda: asyncio.run(aio.TaskHandle(handle).wait())),
@@ -396,7 +397,7 @@ def test_who_waits_sees_an_end_though_its_event_is_gone(
     register(store)
     tasks = [started(store, id=id) for id in ("a", "b")]
     apply(store, tasks[0], Done())
-    waiting = control.wait(store, ["a", "b"], timeout=5.0)
+    waiting = waits.wait(store, ["a", "b"], timeout=5.0)
     assert next(waiting).id == "a"
     apply(store, tasks[1], Done())
     assert store._server.ask("DEL", key("events", store._server.address.prefix)) == 1

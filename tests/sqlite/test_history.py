@@ -12,7 +12,7 @@ from stayer.core.happenings import Ask, Cancel, Done, Fail, Hold, Interrupt, Rel
 from stayer.core.lifecycle import decide
 from stayer.core.model import Fault
 from stayer.core.worker_model import EVERYTHING
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.sql import history, journal
@@ -188,7 +188,7 @@ def test_attempts_can_be_asked_for_with_sql(
     register(store, "judge")
     late = started(store, id="late")
     clock.advance(100.7)
-    control.lose(store, store.bury("judge", {"w": 1}))
+    worker_control.lose(store, store.bury("judge", {"w": 1}))
     clock.advance(100.7)
     store.commit([decide(late, Done(), ago=150.3)])
     register(store, "v")

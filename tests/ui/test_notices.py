@@ -5,6 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import expect
 
 from stayer.core.notify.notices import Delivery
+from stayer.service.control import queues as queue_control
 from stayer.service.control import tasks as control
 from tests.ui.browsing import Tabs, too_wide
 from tests.ui.system import System
@@ -37,6 +38,6 @@ def test_a_task_shows_whom_it_tells_and_what_came_of_it(tabs: Tabs, system: Syst
 
 
 def test_a_queue_shows_whom_it_notifies(tabs: Tabs, system: System) -> None:
-    control.set_queue(system.fleet.store, "others", notify=["failed:somebody"])
+    queue_control.set_queue(system.fleet.store, "others", notify=["failed:somebody"])
     page = tabs.open("queues")
     expect(page.get_by_text("notifies failed:somebody")).to_be_visible()

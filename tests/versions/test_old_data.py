@@ -11,8 +11,10 @@ import pytest
 from stayer.core.errors import Refused
 from stayer.core.happenings import Cancel, Done, Release, Start
 from stayer.core.model import FINISHED, STATES, Filter, Report, State
+from stayer.service.control import edits as edit_control
 from stayer.service.control import flows
 from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.service.upkeep import due_work
 from stayer.store import Store
 from stayer.stores import open_store
@@ -162,7 +164,7 @@ def test_the_worker_that_fell_silent_is_buried(data: Old) -> None:
     stale = next(worker for worker in store.workers() if worker.id == "stale")
     lost = store.bury("judge", {"stale": stale.number})
     assert ids(lost) == ["left-behind"]
-    assert control.lose(store, lost) == 1
+    assert worker_control.lose(store, lost) == 1
     assert "left-behind" in ids(take(store, "judge", limit=100))
     check_counts(store)
 
@@ -209,7 +211,7 @@ def test_what_failed_is_retried_and_the_flow_goes_on(data: Old) -> None:
     assert failures.tasks == len(
         [t for t in data.shown["tasks"].values() if t["state"] == "failed"]
     )
-    assert control.retry(store, "failed").state == "pending"
+    assert edit_control.retry(store, "failed").state == "pending"
     assert flows.retry(store, "flow") == 1
     assert get(store, "each-0").state == "pending"
     apply(store, get(store, "after"), Release())

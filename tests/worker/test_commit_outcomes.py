@@ -19,7 +19,7 @@ from stayer.core.lifecycle import decide
 from stayer.core.model import Change, Fault, Order, Progress, Report, Task
 from stayer.core.submit.checks import new_task
 from stayer.core.worker_model import EVERYTHING, Worker
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.service.lease.heartbeat import Heart
 from stayer.store import Store
 from stayer.worker.attempt import HeldAttempt
@@ -87,7 +87,7 @@ def test_a_late_result_brings_the_checkpoint_that_no_beat_could(hands: Hands) ->
     hands.store.beat(judge, 1, "first", [])
     [known] = [each for each in hands.store.workers() if each.id == hands.state.worker_id]
     lost = hands.store.bury("judge", {known.id: known.number})
-    assert control.lose(hands.store, lost) == 1
+    assert worker_control.lose(hands.store, lost) == 1
     (held.run.task_folder / "checkpoint").write_bytes(b"the last of it")
     held.run.declare_end({"exit_code": 0, "signal": None, "stop": None})
     assert settle_outcomes(hands.store, [held]) == [held]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from stayer.service.control import edits as edit_control
 from stayer.service.control import tasks as control
 from stayer.service.explain import explain, why_waiting
 from stayer.stores.redis import RedisStore
@@ -302,7 +303,7 @@ def test_the_name_of_a_function_is_no_pattern(ruled: Ruled) -> None:
             assert ruled.until_ended(f"t{id}").result == name
         ruled.stop(worker)
         for id, _ in enumerate(names):
-            control.retry(ruled.store, f"t{id}")
+            edit_control.retry(ruled.store, f"t{id}")
     assert {ruled.get(id).attempt for id in ("starfish", "x1", "whatX")} == {0}
 
 

@@ -60,7 +60,7 @@ def _task_defaults(config: Config) -> dict[str, Any]:
 def declare_queues(config: Config, store: Store) -> None:
     """Set the queues as the file says."""
     from stayer.core.queue_settings import WrittenSettings
-    from stayer.service.control import tasks as control
+    from stayer.service.control import queues as queue_control
 
     for name, settings in config.queues.items():
-        control.set_queue(store, name, **cast(WrittenSettings, settings))
+        queue_control.set_queue(store, name, **cast(WrittenSettings, settings))

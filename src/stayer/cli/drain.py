@@ -17,7 +17,7 @@ from stayer.cli.state_dirs import default_state_dir, state_dir_in_file
 from stayer.cli.tries import Tries
 from stayer.core.errors import BadInput, Refused, StoreError, UnknownWorker
 from stayer.core.model import JSON
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.store import Store
 
 _WHAT = "takes no more tasks, and ends when it has none"
@@ -62,7 +62,7 @@ def drain(
     done: list[JSON] = []
     for id in dict.fromkeys(ids) if ids else _of_node(store, node):
         with tries.each():
-            is_draining = control.drain(store, id)
+            is_draining = worker_control.drain(store, id)
             when = (
                 "; it is silent, and hears of it when it is back"
                 if is_draining.state == "STALE"

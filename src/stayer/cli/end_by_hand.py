@@ -9,6 +9,7 @@ from stayer.cli.command import Given
 from stayer.cli.selection import Selection
 from stayer.core.model import QUEUED, RUNNING, Task
 from stayer.service.control import tasks as control
+from stayer.service.control import waits
 from stayer.service.operator import operator_of
 from stayer.store import Store
 
@@ -29,7 +30,7 @@ def end_by_hand(
     def stop_and_act(store: Store, id: str) -> Task:
         if stop and control.get(store, id).state in RUNNING:
             operator_of(store).cancel(id)
-            for _ in control.wait(store, [id]):
+            for _ in waits.wait(store, [id]):
                 pass
         return act(store, id)
 

@@ -12,7 +12,7 @@ from stayer.cli.output import note, on_screen, write_bytes
 from stayer.cli.terminal_safe import SafeOutput
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import FINISHED, RUNNING, LogPiece, Task
-from stayer.service.control import logs
+from stayer.service.control import logs, waits
 from stayer.service.control import tasks as control
 from stayer.service.degraded.retry import retry_while_unreachable
 from stayer.service.live_updates import Attention
@@ -73,7 +73,7 @@ def follow(
             printer.end()
             return task
         with suppress(StoreUnreachable):  # which is told of at the next look
-            control.watch(store, id, seen, LOG_POLL_S)
+            waits.watch(store, id, seen, LOG_POLL_S)
 
 
 class _Following:

@@ -8,7 +8,7 @@ from stayer.cli.queue_names import note_new_queues
 from stayer.cli.selection import Selection
 from stayer.cli.tasks_or_queues import queues_meant, switch_queues
 from stayer.core.model import RUNNING
-from stayer.service.control import tasks as control
+from stayer.service.control import queues as queue_control
 from stayer.service.operator import operator_of
 
 
@@ -23,7 +23,7 @@ def pause(given: Given, selection: Selection, manner: Manner) -> int:
     """
     if names := queues_meant(selection):
         note_new_queues(given.store(), names)  # so that it is paused before its first task comes
-        return switch_queues(given, names, control.pause_queue, "paused", manner.as_json)
+        return switch_queues(given, names, queue_control.pause_queue, "paused", manner.as_json)
     verb = TaskVerb(
         name="pause",
         act=lambda store, id: operator_of(store).pause(id),

@@ -27,7 +27,7 @@ from stayer.core.errors import BadInput
 from stayer.core.queue_model import KEPT, Fair, Kept
 from stayer.core.queue_settings import FAIR, WrittenSettings
 from stayer.core.units import format_duration
-from stayer.service.control import tasks as control
+from stayer.service.control import queues as queue_control
 from stayer.service.degraded.partial import partly
 
 _KEPT_WORDS = {
@@ -93,7 +93,7 @@ def rm_(given: Given, name: str, yes: bool, force: bool, as_json: bool) -> int:
     number = sum(store.queues([name])[0].counts.values())
     if not confirm(f"Delete queue {name} with {plural(number)}?", yes):
         return 1
-    number = control.drop_queue(store, name, force=force)
+    number = queue_control.drop_queue(store, name, force=force)
     print_outcome(
         f"{name} removed with {plural(number)}", {"queue": name, "tasks": number}, as_json
     )
@@ -175,7 +175,7 @@ def set_(
         )
     store = given.store()
     note_new_queues(store, [name])
-    queue = control.set_queue(store, name, **wanted)
+    queue = queue_control.set_queue(store, name, **wanted)
     if as_json:
         print_json(codec.queue_record(queue))
         return

@@ -8,7 +8,7 @@ from stayer.cli.queue_names import check_queues
 from stayer.cli.selection import Selection
 from stayer.cli.tasks_or_queues import queues_meant, switch_queues
 from stayer.core.model import RUNNING
-from stayer.service.control import tasks as control
+from stayer.service.control import queues as queue_control
 from stayer.service.operator import operator_of
 
 
@@ -22,7 +22,7 @@ def resume(given: Given, selection: Selection, manner: Manner) -> int:
     """
     if names := queues_meant(selection):
         check_queues(given.store(), names)
-        return switch_queues(given, names, control.resume_queue, "resumed", manner.as_json)
+        return switch_queues(given, names, queue_control.resume_queue, "resumed", manner.as_json)
     verb = TaskVerb(
         name="resume",
         act=lambda store, id: operator_of(store).resume(id),

@@ -21,6 +21,7 @@ from stayer.core import codec
 from stayer.core.fault_text import fault_line
 from stayer.core.model import FINISHED, QUEUED, Fault, Task
 from stayer.service.control import tasks as control
+from stayer.service.control import waits
 from stayer.service.explain import needs_somebody, why_waiting
 from stayer.service.operator import operator_of
 from stayer.store import Store
@@ -81,7 +82,7 @@ def run(given: Given, words: tuple[str, ...], detach: bool, as_json: bool, **opt
 
 def _wait_for_record(store: Store, id: str) -> int:
     """Print the record of the task once it has ended, and return its exit code."""
-    [task] = control.wait(store, [id], None, note)
+    [task] = waits.wait(store, [id], None, note)
     print_json(codec.record(task))
     return exit_code(task)
 

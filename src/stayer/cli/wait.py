@@ -17,7 +17,7 @@ from stayer.core.errors import BadInput
 from stayer.core.fault_text import fault_line
 from stayer.core.model import Task
 from stayer.core.units import format_duration
-from stayer.service.control import tasks as control
+from stayer.service.control import waits
 from stayer.service.degraded.retry import deadline_in, retry_while_unreachable, time_left
 from stayer.store import Store
 
@@ -66,7 +66,7 @@ def _each_as_it_ends(
     store: Store, open_ids: dict[str, None], timeout: float | None, tries: Tries
 ) -> Iterator[Task]:
     """Yield each task as it ends; those that have not are left in `open_ids`."""
-    for task in control.wait(store, list(open_ids), timeout, note):
+    for task in waits.wait(store, list(open_ids), timeout, note):
         del open_ids[task.id]
         tries.count(BY_FINAL_STATE[task.state])
         yield task

@@ -34,6 +34,7 @@ from stayer.core.model import (
     WhenFailed,
 )
 from stayer.service.control import tasks as control
+from stayer.service.control import waits
 from stayer.service.control.statistics import find_statistics
 from stayer.service.operator import operator_of
 from stayer.store import Store
@@ -213,7 +214,7 @@ class TaskHandle(TaskView, Generic[R_co]):
     def ends_within(self, timeout: Duration | None = None) -> bool:
         """Wait until it has ended, well or badly; whether it has."""
         limit = None if timeout is None else seconds(timeout)
-        for record in control.wait(self._store, [self.id], limit):
+        for record in waits.wait(self._store, [self.id], limit):
             self._record = record
         return self.finished
 

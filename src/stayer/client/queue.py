@@ -20,6 +20,7 @@ from stayer.core.errors import BadInput, UnknownTask
 from stayer.core.model import STATES, State, Submitted, Value
 from stayer.core.queue_model import KEPT, Kept, QueueInfo
 from stayer.core.queue_settings import WrittenSettings
+from stayer.service.control import queues as queue_control
 from stayer.service.control import tasks as control
 from stayer.store import Store
 
@@ -137,11 +138,11 @@ class Queue:
 
     def pause(self) -> None:
         """Let no more of its tasks be taken; what runs, runs on."""
-        control.pause_queue(self._store, self.name)
+        queue_control.pause_queue(self._store, self.name)
 
     def resume(self) -> None:
         """Let its tasks be taken again."""
-        control.resume_queue(self._store, self.name)
+        queue_control.resume_queue(self._store, self.name)
 
     def set_limit(self, limit: int | None) -> None:
         """Set how many of its tasks may run at once; None: any number."""
@@ -149,7 +150,7 @@ class Queue:
 
     def set(self, **settings: Unpack[WrittenSettings]) -> QueueInfo:
         """Change those of its settings that are named; None takes one away."""
-        return control.set_queue(self._store, self.name, **settings)
+        return queue_control.set_queue(self._store, self.name, **settings)
 
     def set_retention(self, /, **kept: Duration | None) -> None:
         """Set how long after their end its `complete`, `failed` and `cancelled` tasks are kept, and
@@ -172,4 +173,4 @@ class Queue:
 
     def drop(self, *, force: bool = False) -> int:
         """Delete it with its tasks; how many they were. Unfinished ones only with `force`."""
-        return control.drop_queue(self._store, self.name, force=force)
+        return queue_control.drop_queue(self._store, self.name, force=force)

@@ -18,6 +18,7 @@ from stayer.core.units import CENTURY
 from stayer.http.filters import Limit, Partial, part_of
 from stayer.http.pages import FIRST_TASKS, PAGE_SIZE, encode, encode_all
 from stayer.http.route import Answer, Call
+from stayer.service.control import queues as queue_control
 from stayer.service.control import tasks as control
 
 _DELETE_BUDGET_S = 5.0
@@ -54,13 +55,13 @@ def _check(call: Call) -> None:
 def pause(call: Call) -> Answer:
     """Let no more tasks of a queue be taken."""
     _check(call)  # a slip in the name must not make a queue
-    return Answer(codec.queue_record(control.pause_queue(call.store, call.path["name"])))
+    return Answer(codec.queue_record(queue_control.pause_queue(call.store, call.path["name"])))
 
 
 def resume(call: Call) -> Answer:
     """Let tasks of a queue be taken again."""
     _check(call)
-    return Answer(codec.queue_record(control.resume_queue(call.store, call.path["name"])))
+    return Answer(codec.queue_record(queue_control.resume_queue(call.store, call.path["name"])))
 
 
 Count = Annotated[int, Meta(ge=1, lt=2**31)]
@@ -93,7 +94,7 @@ def set_queue(call: Call) -> Answer:
     }  # None takes a limit away, but a queue is paused or not
     if body.paused is None:
         del written["paused"]
-    queue = control.set_queue(call.store, name, **cast(WrittenSettings, written))
+    queue = queue_control.set_queue(call.store, name, **cast(WrittenSettings, written))
     return Answer(codec.queue_record(queue))
 
 

@@ -29,6 +29,7 @@ from stayer.http.filters import SHORT, ListQuery, TaskFilter, is_empty, moment, 
 from stayer.http.pages import encode, encode_all, read_page
 from stayer.http.route import Answer, Call
 from stayer.http.scopes import check_new, confine_reason
+from stayer.service.control import edits as edit_control
 from stayer.service.control import tasks as control
 from stayer.service.control.statistics import find_statistics
 from stayer.service.explain import explain as find_reasons
@@ -258,7 +259,7 @@ class RetryBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def retry(call: Call) -> Answer:
     """Run a task again, from its checkpoint or from the start, perhaps with changes."""
     body: RetryBody = call.body
-    task = control.retry(
+    task = edit_control.retry(
         call.store,
         call.path["id"],
         from_start=body.from_start,
@@ -272,7 +273,7 @@ def retry(call: Call) -> Answer:
 def edit(call: Call) -> Answer:
     """Change what a task that waits is to do."""
     edits = parse_edits(call.body, "body")
-    return Answer(call.record(control.edit(call.store, call.path["id"], edits)))
+    return Answer(call.record(edit_control.edit(call.store, call.path["id"], edits)))
 
 
 def clone(call: Call) -> Answer:
@@ -285,11 +286,11 @@ def clone(call: Call) -> Answer:
         asked["owner"] = who.name
     asked["submitted_by"] = call.submitter
     edits = replace(edits, fields=asked)
-    new = control.cloned_task(call.store, call.path["id"], edits)
+    new = edit_control.cloned_task(call.store, call.path["id"], edits)
     if new.generated and who.queues and not who.any_id:
         new = replace(new, id=ids.below_queue(new.queue, new.id))
     check_new(who, new)
-    answer = control.submit_clone(call.store, new)
+    answer = edit_control.submit_clone(call.store, new)
     location = f"{call.service.settings.root_path}/v1/tasks/{quote(answer.task.id, safe='')}"
     shown: dict[str, JSON] = {**call.record(answer.task), "fresh": answer.fresh}
     return Answer(shown, 201 if answer.fresh else 200, {"location": location})
@@ -387,7 +388,7 @@ def retry_many(call: Call) -> Answer:
     edits = body.edits()
     return _bulk(
         call,
-        lambda id: control.retry(
+        lambda id: edit_control.retry(
             call.store,
             id,
             from_start=body.from_start,

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from stayer.core import codec
 from stayer.http.filters import Partial, part_of
 from stayer.http.route import Answer, Call
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.service.degraded.partial import workers_in
 from stayer.store import known_lost_workers
 
@@ -38,7 +38,7 @@ def find(call: Call) -> Answer:
 
 def drain(call: Call) -> Answer:
     """Let a worker take no more tasks."""
-    drained = control.drain(call.store, call.path["id"])
+    drained = worker_control.drain(call.store, call.path["id"])
     call.service.bells.ring_worker(drained.id)
     return Answer(codec.worker_record(drained))
 
@@ -46,7 +46,7 @@ def drain(call: Call) -> Answer:
 def drop(call: Call) -> Answer:
     """Give up a stale worker."""
     id = call.path["id"]
-    return Answer({"id": id, "returned": control.drop_worker(call.store, id)})
+    return Answer({"id": id, "returned": worker_control.drop_worker(call.store, id)})
 
 
 class AttendBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

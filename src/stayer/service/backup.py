@@ -22,7 +22,7 @@ from stayer.core.errors import BadInput, LeaseLost, Refused, StoreUnusable, Unkn
 from stayer.core.model import RUNNING
 from stayer.core.move.records import Seal
 from stayer.service import move as moving
-from stayer.service.control.tasks import lose
+from stayer.service.control.workers import lose
 from stayer.service.move import Moved, Tell
 from stayer.store import Store
 from stayer.stores import open_store

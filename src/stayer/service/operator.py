@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
+from stayer.service.control import edits as edit_control
 from stayer.service.control import flows, tasks
+from stayer.service.control import workers as worker_control
 from stayer.service.explain import explain
 from stayer.store import Operator, Store
 
@@ -40,9 +42,9 @@ class LocalOperator:
     cancel = _over_store(tasks.cancel)
     complete = _over_store(tasks.complete)
     fail = _over_store(tasks.fail)
-    retry = _over_store(tasks.retry)
-    edit = _over_store(tasks.edit)
-    clone = _over_store(tasks.clone)
+    retry = _over_store(edit_control.retry)
+    edit = _over_store(edit_control.edit)
+    clone = _over_store(edit_control.clone)
     hold = _over_store(tasks.hold)
     release = _over_store(tasks.release)
     pause = _over_store(tasks.pause)
@@ -53,4 +55,4 @@ class LocalOperator:
     explain = _over_store(explain)
     cancel_flow = _over_store(flows.cancel)
     retry_flow = _over_store(flows.retry)
-    drop_worker = _over_store(tasks.drop_worker)
+    drop_worker = _over_store(worker_control.drop_worker)

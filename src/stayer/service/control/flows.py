@@ -13,6 +13,7 @@ from stayer.core.happenings import Cancel
 from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, RUNNING, Filter, NewTask, State, Task
 from stayer.service.control import tasks as control
+from stayer.service.control import waits
 from stayer.service.degraded.ambiguous import is_in_doubt, unsure
 from stayer.service.degraded.retry import Tell, logger, retry_while_unreachable
 from stayer.store import ReadStore, Store, WorkerStore
@@ -146,13 +147,11 @@ def wait(
             lambda: (store.last_event(), get(store, id)), deadline, tell
         )
         left = (
-            control.WATCH_S
-            if deadline is None
-            else min(control.WATCH_S, deadline - time.monotonic())
+            waits.WATCH_S if deadline is None else min(waits.WATCH_S, deadline - time.monotonic())
         )
         if flow.state in FINISHED or left <= 0:
             return flow
         try:
             store.watch(seen, left, control.BATCH)
         except StoreUnreachable:  # look again, as soon as it is back
-            time.sleep(min(left, control.LOOK_S))
+            time.sleep(min(left, waits.LOOK_S))

@@ -6,41 +6,35 @@ faster.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from signal import Signals
-from typing import Unpack
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from stayer.core import codec, ids, queue_settings, units
+from stayer.core import codec, ids, units
 from stayer.core import meta as own_fields
 from stayer.core.errors import (
     BadInput,
     DeletedId,
     NotHeld,
     Refused,
-    StoreUnreachable,
     UnknownTask,
 )
-from stayer.core.flows.model import part_of
 from stayer.core.happenings import (
     Ask,
     Cancel,
     DeclareComplete,
     DeclareFailed,
-    Edit,
     Happening,
     Hold,
     Release,
     Retry,
     Set,
     SetMeta,
-    WorkerLost,
 )
-from stayer.core.lifecycle import decide, is_early
+from stayer.core.lifecycle import decide
 from stayer.core.limits import check_length
 from stayer.core.model import (
     FINISHED,
@@ -57,26 +51,15 @@ from stayer.core.model import (
     Verb,
 )
 from stayer.core.notify import notices
-from stayer.core.queue_model import QueueInfo
-from stayer.core.queue_settings import WrittenSettings
 from stayer.core.submit import checks
 from stayer.core.submit.compare import find_differences
-from stayer.core.submit.edits import Edits, cloned, edited
 from stayer.core.submit.policy import check as check_policy
-from stayer.core.worker_model import Worker
 from stayer.service import sent_files
-from stayer.service.degraded.ambiguous import naming_drawn_ids
-from stayer.service.degraded.retry import Tell, logger, retry_while_unreachable
 from stayer.store import REMEMBERED, AdminStore, ReadStore, Store, WorkerStore, known_workers
 
 BATCH = 500
 """How many tasks a verb on many touches at a time, so that others get their turn in between."""
 
-WATCH_S = 60.0
-"""How long one look at the events waits at most."""
-
-LOOK_S = 1.0
-"""How often to look at tasks while events can't be heard."""
 
 PREFIX_LETTERS = 4
 """How many letters of an id name a task that is to be changed: fewer may be a slip in another's."""
@@ -206,7 +189,7 @@ def cancel(store: WorkerStore, id: str, grace: float | None = None) -> Task:
             return None
         return Cancel(grace)
 
-    return _apply(store, id, unless_wanted)
+    return apply(store, id, unless_wanted)
 
 
 def complete(store: WorkerStore, id: str, result: Value = None) -> Task:
@@ -214,7 +197,7 @@ def complete(store: WorkerStore, id: str, result: Value = None) -> Task:
     A running one is refused: cancel it first.
     """
     codec.pack(result, "the result", codec.RESULT_LIMIT)  # says what is wrong with it
-    return _apply(store, id, lambda task: DeclareComplete(result))
+    return apply(store, id, lambda task: DeclareComplete(result))
 
 
 def fail(store: WorkerStore, id: str, error: str = "") -> Task:
@@ -223,124 +206,35 @@ def fail(store: WorkerStore, id: str, error: str = "") -> Task:
     """
     check_length("error", error, ERROR_TEXT)
     fault = Fault("DeclaredFailed", error or "somebody declared it failed")
-    return _apply(store, id, lambda task: DeclareFailed(fault))
-
-
-def retry(
-    store: WorkerStore,
-    id: str,
-    *,
-    from_start: bool = False,
-    now: bool = False,
-    latest_code: bool = False,
-    edits: Edits | None = None,
-) -> Task:
-    """Run a finished task again, with its counters at zero, once what it runs after has ended: in
-    whatever way, for that is what somebody asks for who retries this one alone.
-
-    It goes on from its last checkpoint, with the results of its finished steps; `from_start`: from
-    nothing. One that was cancelled before its eta keeps that; `now`: it does not wait for it.
-    `latest_code`: what its code means is found out anew, instead of what it was pinned to. `edits`
-    change what it does from now on; its history says so.
-    """
-
-    def when_possible(task: Task) -> Happening:
-        early = not now and task.eta is not None and is_early(task, store.now())
-        known = task if task.state not in FINISHED else replace(task, eta=None, start_before=None)
-        edit = edited(known, edits, store.now()) if edits else None
-        waits: tuple[str, ...] = ()
-        if task.upstreams:
-            [of] = store.upstreams([task.id])
-            upstreams = store.get((*of.after, *of.behind))
-            waits = tuple(each.id for each in upstreams if each and each.state not in FINISHED)
-        return Retry(waits, from_start, early, edit, latest_code)
-
-    return _apply(store, id, when_possible)
-
-
-def edit(store: WorkerStore, id: str, edits: Edits) -> Task:
-    """Change what a task that waits is to do: what it runs, its parameters, times and limits. Its
-    history says what has changed. One that is as wanted already stays as it is.
-    """
-    if not edits:
-        raise BadInput("say what to change: the command, the parameters, a limit …")
-
-    def unless_same(task: Task) -> Happening | None:
-        wanted = edited(task, edits, store.now())
-        if wanted is None and task.state in QUEUED:
-            return None
-        return wanted or Edit(note="")  # which is refused
-
-    return _apply(store, id, unless_same)
-
-
-def clone(store: Store, id: str, edits: Edits, *, owner: str | None = None) -> Submitted:
-    """Submit a task like this one, with changes. Results, times, attempts, checkpoints and its
-    place in a flow are not copied. Raises BadInput.
-    """
-    return submit_clone(store, cloned_task(store, id, edits, owner=owner))
-
-
-def submit_clone(store: Store, new: NewTask) -> Submitted:
-    """Submit what `cloned_task` made; raises Refused if another task stands in its way."""
-    check_startable(store, [new])
-    with naming_drawn_ids(store, [new]):
-        answer = store.submit([new])[0]
-    refuse_deleted(new, answer)
-    if holder := unique_holder(new, answer):
-        raise Refused(
-            f"not cloned: task {holder.id} ({holder.state}) has the same unique word "
-            f"{new.unique!r}. Wait for its end, or give the clone another word, or none"
-        )
-    if (other := difference(new, answer)) is not None:
-        raise Refused(f"not cloned: task {new.id} {other}")
-    return answer
-
-
-def cloned_task(store: ReadStore, id: str, edits: Edits, *, owner: str | None = None) -> NewTask:
-    """Make the task that `clone` submits."""
-    task = get(store, id)
-    after: tuple[str, ...] = ()
-    if task.upstreams and "after" not in edits.fields:
-        after = store.upstreams([id])[0].after
-        inside = [each for each in after if part_of(task.flow, each)[0] != each]
-        if inside:
-            raise Refused(
-                f"task {id} gets the results of {inside[0]} as a part of flow {task.flow}, which "
-                "a clone is not: retry it with these changes, or give the clone another `after`, "
-                "or none (--clear after)"
-            )
-    return cloned(task, edits, after, owner=owner, now=store.now())
+    return apply(store, id, lambda task: DeclareFailed(fault))
 
 
 def hold(store: WorkerStore, id: str) -> Task:
     """Keep a task from being taken until it is released."""
-    return _apply(store, id, lambda task: None if task.held else Hold())
+    return apply(store, id, lambda task: None if task.held else Hold())
 
 
 def release(store: WorkerStore, id: str) -> Task:
     """Let a held task be taken again. One that was not held stays as it is; one that has ended is
     refused.
     """
-    return _apply(
-        store, id, lambda task: Release() if task.held or task.state in FINISHED else None
-    )
+    return apply(store, id, lambda task: Release() if task.held or task.state in FINISHED else None)
 
 
 def pause(store: WorkerStore, id: str) -> Task:
     """Stop a running task where it is, until it is resumed. Twice is once."""
-    return _apply(store, id, lambda task: _order_unless_open(store, task, "pause"))
+    return apply(store, id, lambda task: _order_unless_open(store, task, "pause"))
 
 
 def resume(store: WorkerStore, id: str) -> Task:
     """Let a paused task run on. Twice is once."""
-    return _apply(store, id, lambda task: _order_unless_open(store, task, "resume"))
+    return apply(store, id, lambda task: _order_unless_open(store, task, "resume"))
 
 
 def signal(store: WorkerStore, id: str, name: str) -> Task:
     """Send a signal (`USR1`, `SIGUSR1` or its number) to a running task's process."""
     order = Ask("signal", {"signal": _signal_name(name)})
-    return _apply(store, id, lambda task: _unless_in_thread(store, task, order))
+    return apply(store, id, lambda task: _unless_in_thread(store, task, order))
 
 
 def stack(store: WorkerStore, id: str) -> Task:
@@ -353,7 +247,7 @@ def stack(store: WorkerStore, id: str) -> Task:
             )
         return Ask("stack")
 
-    return _apply(store, id, if_python)
+    return apply(store, id, if_python)
 
 
 def set(
@@ -387,12 +281,12 @@ def set(
     if priority is not None:
         checks.check_priority(priority)
     asks = partial(_setting, priority=priority, limits=wanted, more_time=more_time, notify=hooks)
-    task = _apply(store, id, lambda task: _unless_in_thread(store, task, asks(task)))
+    task = apply(store, id, lambda task: _unless_in_thread(store, task, asks(task)))
     return task if own is None else _set_meta(store, id, own)
 
 
 def _set_meta(store: WorkerStore, id: str, wanted: SetMeta) -> Task:
-    return _apply(
+    return apply(
         store,
         id,
         lambda task: None if own_fields.merge(task.meta, wanted.fields) == task.meta else wanted,
@@ -423,67 +317,6 @@ def _setting(
     )
 
 
-def watch(store: ReadStore, id: str, seen: int, timeout: float) -> int:
-    """Wait for something to happen to the task, or the time to be over; the last event's number."""
-    deadline = time.monotonic() + timeout
-    while (left := deadline - time.monotonic()) > 0:
-        events = store.watch(seen, left, BATCH)
-        seen = events[-1].number if events else seen
-        if any(event.id == id for event in events):
-            break
-    return seen
-
-
-def wait(
-    store: ReadStore, ids: Sequence[str], timeout: float | None = None, tell: Tell = logger.warning
-) -> Iterator[Task]:
-    """Give the tasks with these ids, each as soon as it has ended; end early when the time is over.
-    A store that can't be reached for a while is waited for, too: `tell` says so.
-    """
-    deadline = None if timeout is None else time.monotonic() + timeout
-    open_ids = list(dict.fromkeys(ids))
-
-    def look() -> tuple[int | None, list[Task]]:
-        seen, found = _newest_event(store), zip(open_ids, store.get(open_ids), strict=True)
-        return seen, [get(store, id) if task is None else task for id, task in found]
-
-    while True:
-        again = time.monotonic() + WATCH_S
-        seen, tasks = retry_while_unreachable(look, deadline, tell)
-        yield from (task for task in tasks if task.state in FINISHED)
-        open_ids = [task.id for task in tasks if task.state not in FINISHED]
-        if not open_ids:
-            return
-        concerned = frozenset(open_ids)
-        while True:
-            now = time.monotonic()
-            if deadline is not None and now >= deadline:
-                return
-            left = (again if deadline is None else min(again, deadline)) - now
-            if left <= 0:  # who was away for a while may have missed events that are gone by now
-                break
-            try:
-                events = None if seen is None else store.watch(seen, left, BATCH)
-            except StoreUnreachable:
-                events = None
-            if events is None:  # look again, as soon as the store is back
-                time.sleep(min(left, LOOK_S))
-                break
-            if any(event.id in concerned for event in events):
-                break
-            seen = events[-1].number if events else seen
-
-
-def _newest_event(store: ReadStore) -> int | None:
-    """Give its number; None if nobody can say: the part of a store that has the events may be away,
-    while the tasks are not.
-    """
-    try:
-        return store.last_event()
-    except StoreUnreachable:
-        return None
-
-
 def settle(store: WorkerStore, task: Task, happening: Happening) -> Task:
     """Bring what happened to an attempt into the store, for the worker that holds it.
 
@@ -508,72 +341,6 @@ def settle(store: WorkerStore, task: Task, happening: Happening) -> Task:
         held = current
 
 
-def lose(store: WorkerStore, tasks: Iterable[Task]) -> int:
-    """Decide what buried workers held as lost; how many this call returned."""
-    lost = {task.id: task for task in tasks}
-    returned = 0
-    while lost:
-        changes = [decide(task, WorkerLost(f"worker {task.worker} lost")) for task in lost.values()]
-        answers = store.commit(changes)
-        returned += sum(answer is not None for answer in answers)
-        refused = [task for task, answer in zip(lost.values(), answers, strict=True) if not answer]
-        # Somebody was faster, unless only the count of losses has changed since it was read.
-        current = store.get([task.id for task in refused]) if refused else []
-        lost = {
-            now.id: now
-            for was, now in zip(refused, current, strict=True)
-            if now is not None and now.losses != was.losses and _is_as_it_was(now, was)
-        }
-    return returned
-
-
-def _is_as_it_was(now: Task, was: Task) -> bool:
-    """Tell whether the same attempt holds it, in the same state."""
-    known = was.state, was.worker, was.attempt, was.last_order
-    return (now.state, now.worker, now.attempt, now.last_order) == known
-
-
-def drain(store: AdminStore, worker: str) -> Worker:
-    """Let a worker finish what it runs and take no more, wherever it is; then it ends."""
-    return store.drain_worker(worker)
-
-
-def drop_worker(store: WorkerStore, worker: str) -> int:
-    """Give a stale worker up and return what it held to the queue; how many tasks that was."""
-    return lose(store, store.drop_worker(worker))
-
-
-def set_queue(store: AdminStore, name: str, **written: Unpack[WrittenSettings]) -> QueueInfo:
-    """Change those settings of a queue that are named."""
-    return store.set_queue(_queue_name(name), **queue_settings.read(written))
-
-
-def pause_queue(store: AdminStore, name: str) -> QueueInfo:
-    """Let no more tasks of the queue be taken; what runs, runs on."""
-    return store.set_queue(_queue_name(name), paused=True)
-
-
-def resume_queue(store: AdminStore, name: str) -> QueueInfo:
-    """Let tasks of the queue be taken again."""
-    return store.set_queue(_queue_name(name), paused=False)
-
-
-def drop_queue(store: AdminStore, name: str, *, force: bool = False) -> int:
-    """Delete a queue with its tasks; how many they were. Unfinished ones only with `force`."""
-    found = store.queues([name])
-    counts = found[0].counts if found else {}
-    waiting = sum(number for state, number in counts.items() if state not in FINISHED)
-    if waiting and not force:
-        raise Refused(
-            f"queue {name} has {waiting} unfinished {'task' if waiting == 1 else 'tasks'}: cancel "
-            "them first, or drop them too with --force (force=True in Python)"
-        )
-    total = sum(counts.values())
-    while store.drop_queue(name, BATCH):
-        pass
-    return total
-
-
 def delete(store: AdminStore, id: str) -> None:
     """Forget a finished task; its id stays refused for a while."""
     task = get(store, id)
@@ -593,7 +360,7 @@ def purge(
         yield purged
 
 
-def _apply(store: WorkerStore, id: str, choose: Callable[[Task], Happening | None]) -> Task:
+def apply(store: WorkerStore, id: str, choose: Callable[[Task], Happening | None]) -> Task:
     while True:
         task = get(store, id)
         happening = choose(task)
@@ -603,10 +370,10 @@ def _apply(store: WorkerStore, id: str, choose: Callable[[Task], Happening | Non
         if answer is not None:
             return answer
         if isinstance(happening, Retry) and task.unique is not None:
-            _refuse_if_not_unique(store, task)
+            refuse_if_not_unique(store, task)
 
 
-def _refuse_if_not_unique(store: ReadStore, task: Task) -> None:
+def refuse_if_not_unique(store: ReadStore, task: Task) -> None:
     """Refuse a retry that was not applied though nobody has touched the task: nothing else can keep
     it from being run again.
     """
@@ -657,9 +424,3 @@ def _signal_name(written: str) -> str:
     if found.name in ("SIGSTOP", "SIGCONT", "SIGTSTP"):
         raise BadInput(f"{found.name} would confuse its keeper: use pause and resume")
     return found.name
-
-
-def _queue_name(name: str) -> str:
-    if not name:
-        raise BadInput("a queue needs a name")
-    return name

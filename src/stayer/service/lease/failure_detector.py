@@ -21,7 +21,7 @@ from stayer.core.errors import LeaseLost, StoreError, UnknownWorker
 from stayer.core.liveness.judge import BEATS_IN_A_LEASE, Judge
 from stayer.core.liveness.silent import silent_for
 from stayer.core.worker_model import Suspect, Worker
-from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.service.degraded import log_once
 from stayer.service.lease.heartbeat import moment
 from stayer.store import WorkerStore
@@ -113,7 +113,7 @@ class Watcher:
         the next server or worker that comes finishes it.
         """
         try:
-            returned = control.lose(
+            returned = worker_control.lose(
                 self._store, self._store.drop_worker(worker, number, is_lost=True)
             )
             logger.warning("gave up %s as dead, settled %d of its tasks", worker, returned)
@@ -126,7 +126,7 @@ class Watcher:
         store failed.
         """
         self._settled_at = -math.inf  # until it is done
-        returned = control.lose(self._store, self._store.bury(None, {}))
+        returned = worker_control.lose(self._store, self._store.bury(None, {}))
         self._settled_at = at
         if returned:
             logger.warning("settled %d tasks of workers that were given up before", returned)

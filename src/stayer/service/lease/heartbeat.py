@@ -27,6 +27,7 @@ from stayer.core.liveness.judge import BEATS_IN_A_LEASE, Judge
 from stayer.core.model import Report, Task
 from stayer.core.worker_model import Beat, Orders, Worker
 from stayer.service.control import tasks as control
+from stayer.service.control import workers as worker_control
 from stayer.service.degraded import log_once
 from stayer.store import Waiter, WorkerStore
 
@@ -178,7 +179,9 @@ class Heart:
                 except NotHeld:
                     logger.info("task %s was taken away meanwhile", task.id)
             try:
-                control.lose(self._store, self._store.drop_worker(self._worker.id, self._number))
+                worker_control.lose(
+                    self._store, self._store.drop_worker(self._worker.id, self._number)
+                )
             except (LeaseLost, UnknownWorker):
                 self.lost = True  # buried without knowing: there is nothing to take leave of
             return True
@@ -305,7 +308,7 @@ class Heart:
 
     def _bury(self, dead: dict[str, int]) -> None:
         try:
-            returned = control.lose(self._store, self._store.bury(self._worker.id, dead))
+            returned = worker_control.lose(self._store, self._store.bury(self._worker.id, dead))
         except LeaseLost:
             return  # as the next beat will say
         except StoreUnreachable as error:
