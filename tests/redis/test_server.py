@@ -22,7 +22,6 @@ from stayer.core.happenings import Done, Snooze
 from stayer.core.lifecycle import decide
 from stayer.core.model import Filter
 from stayer.service.control import flows as flow_control
-from stayer.service.control import tasks as control
 from stayer.service.control import waits
 from stayer.store import Store
 from stayer.stores import open_store
@@ -393,7 +392,7 @@ def test_who_waits_sees_an_end_though_its_event_is_gone(
     store: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when so many others came while he was stopped, or did something with the one before."""
-    monkeypatch.setattr(control, "WATCH_S", 0.1)
+    monkeypatch.setattr(waits, "WATCH_S", 0.1)
     register(store)
     tasks = [started(store, id=id) for id in ("a", "b")]
     apply(store, tasks[0], Done())
