@@ -108,6 +108,8 @@ __all__ = [
 # From the bottom up, so that no name brings in more than it stands on.
 _LAYERS = (
     "stayer.core.model",
+    "stayer.core.queue_model",
+    "stayer.core.worker_model",
     "stayer.core.errors",
     "stayer.core.flows.model",
     "stayer.task.context",
