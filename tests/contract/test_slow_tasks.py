@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stayer.core.lifecycle import Done, Fail
+from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault, Metric, Policy, Progress, Report, Series, Statistics, Task
 from stayer.core.notify.hooks import Rules
 from stayer.core.notify.notices import Notice, payload, sentence
