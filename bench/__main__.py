@@ -14,6 +14,7 @@ from bench.keepers import keepers
 from bench.kinds import KINDS
 from bench.order import lines, programs
 from bench.page import page
+from bench.preloaded_tasks import preload
 from bench.short_tasks import threads
 from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
@@ -27,6 +28,7 @@ OTHERS = {
     "keepers": keepers,
     "threads": threads,
     "commands": commands,
+    "preload": preload,
     "costs": costs,
     "streams": streams,
     "page": page,

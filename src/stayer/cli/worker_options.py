@@ -19,13 +19,13 @@ from stayer.core.submit.names import check_word
 HANDLER, LIMITS = "What to run", "Limits"
 HANDLERS = ("exec", "run", "app", "allow_commands", "allow_command", "allow_code")
 CODE_LIMITS = ("code_time_limit", "code_cache_size", "code_cache_age")
-_SURROUNDINGS = ("allow_env", "env", "code_dir", "code_env", *CODE_LIMITS)
+_SURROUNDINGS = ("preload", "allow_env", "env", "code_dir", "code_env", *CODE_LIMITS)
 _LIMITS = (
     "grace", "kill_interval", "time_limit", "silence_limit", "memory_limit", "fence", "isolate",
     "cgroup", "log_cap",
 )  # fmt: skip
 _FOR_PROCESSES = (
-    "exec", "run", "allow_commands", "allow_command", "allow_env", "allow_code", "slots",
+    "exec", "run", "preload", "allow_commands", "allow_command", "allow_env", "allow_code", "slots",
     "kill_interval",
     "silence_limit", "memory_limit", "fence", "isolate", "cgroup", "log_cap",
 )  # fmt: skip
@@ -83,6 +83,13 @@ _OPTIONS = (
         metavar="N",
         panel=HANDLER,
         help="Run them in threads, up to N at once, not in processes: for short functions.",
+    ),
+    click.option(
+        "--preload",
+        is_flag=True,
+        panel=HANDLER,
+        help="Import the app or class once, and fork each task from that process: a quicker start. "
+        "Not for code that uses threads or a GPU while it is imported.",
     ),
     click.option(
         "--allow-commands",
@@ -264,6 +271,11 @@ def plan_worker(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wor
                 "--task-user is for tasks in processes of their own, and --threads runs all of "
                 "them in one that talks to the store: start that worker as the user itself"
             )
+    if "preload" in both and "isolate" in both:
+        raise BadConfig(
+            "--preload forks tasks where their code is, and --isolate needs each to begin in a "
+            "namespace of its own: leave one of them out"
+        )
     return WorkerPlan(
         threads=both.get("threads"),
         task_users=tuple(both.get("task_user", ())),

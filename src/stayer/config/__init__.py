@@ -190,6 +190,7 @@ WORKER: dict[str, Callable[[object], object]] = {
     "run": parse_text,
     "app": parse_text,
     "threads": parse_threads,
+    "preload": parse_flag,
     "allow_commands": parse_flag,
     "allow_command": parse_texts,
     "allow_env": parse_texts,

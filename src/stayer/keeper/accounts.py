@@ -23,12 +23,17 @@ _counters: dict[int, tuple[int, ...]] = {}
 
 
 class Accounts:
-    """Of the task of this keeper; `first` is the process of ours among them, if there is one."""
+    """Of the task of this keeper; `first` is the process of ours among them, if there is one;
+    `root` the one that they are below, if that is not the keeper.
+    """
 
-    def __init__(self, first: int | None, cgroup: Cgroup | None) -> None:
+    def __init__(self, first: int | None, cgroup: Cgroup | None, root: int | None = None) -> None:
         self._first = first
         self._cgroup = cgroup
-        self._keeper = os.getpid()
+        self._root = root
+        self._top = root or os.getpid()
+        self.reaped: tuple[float, float, int, int, int] | None = None
+        """What the root says that it has reaped."""
         self.usage: dict[str, float] = {
             "cpu": 0.0, "rss": 0, "peak": 0, "read": 0, "written": 0, "processes": 0
         }  # fmt: skip
@@ -39,7 +44,9 @@ class Accounts:
         user, system = _reaped_cpu()
         cpu = user + system
         read, written = _reaped_bytes()
-        for pid, fields in tree.below(self._keeper):
+        if self._root and (top := tree.stat(str(self._root))):
+            cpu += tree.cpu(top)
+        for pid, fields in tree.below(self._top):
             cpu += tree.cpu(fields)
             more_read, more_written = _moved(contents(f"/proc/{pid}/io"))
             read, written = read + more_read, written + more_written
@@ -53,11 +60,10 @@ class Accounts:
 
     def final(self) -> dict[str, float]:
         """When nothing is left: the same, and where the time went."""
-        user, system = _reaped_cpu()
+        user, system, largest, read, written = self.reaped or reaped()
         if self._cgroup is not None:
             user, system = max((user, system), self._cgroup.cpu(), key=sum)
-        largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        usage = self._take(user + system, 0, largest, *_reaped_bytes(), 0)
+        usage = self._take(user + system, 0, largest, read, written, 0)
         return {**usage, "user": user, "system": system}
 
     def _take(
@@ -94,6 +100,14 @@ def oom_kills() -> int:
     """How often this machine has killed for want of memory since it began."""
     _, found, rest = (contents("/proc/vmstat") or b"").partition(b"\noom_kill ")
     return int(rest.split(None, 1)[0]) if found else 0
+
+
+def reaped() -> tuple[float, float, int, int, int]:
+    """Of all that this process has reaped: CPU seconds in its code and in the kernel's, the size of
+    the largest, bytes read and written.
+    """
+    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    return *_reaped_cpu(), largest, *_reaped_bytes()
 
 
 def _reaped_cpu() -> tuple[float, float]:

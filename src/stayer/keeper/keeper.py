@@ -9,6 +9,7 @@ run directory (see `docs/reference/run-directory.md`) and hears SIGUSR1, "look n
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from . import tree
@@ -18,11 +19,15 @@ from .cgroup import make as make_cgroup
 from .folder import Lease, RunDirectory
 from .grip import Grip
 from .kernel import Alarm, DeathTimer, adopt_orphans, awake, moment, slept, wall
-from .lean import Content, loads, signal, signal_number
+from .lean import TYPE_CHECKING, Content, loads, signal, signal_number
 from .limits import Limits, as_limits
 from .log import Log
 from .orders import Orders
-from .spawn import Birth, Refused
+from .spawn import Birth, Lost, NoZygote, Refused
+
+if TYPE_CHECKING:
+    from .preloaded import PreloadedBirth
+    from .zygotes import Zygotes
 
 _HEARD = (signal.SIGCHLD, signal.SIGUSR1, signal.SIGIO, *Alarm.SIGNALS)
 _HEARD_BY_THE_WAY = (signal.SIGCHLD, signal.SIGUSR1)
@@ -54,8 +59,9 @@ _FINAL = frozenset(("fence", "timeout", "silent", "memory"))
 class Keeper:
     """One task, from its start to the proof that nothing of it is left."""
 
-    def __init__(self, folder: RunDirectory, spec: Content) -> None:
+    def __init__(self, folder: RunDirectory, spec: Content, zygotes: Zygotes | None = None) -> None:
         self._folder = folder
+        self._zygotes = zygotes
         self._limits = Limits(folder, as_limits(spec.get("limits")))
         self._orders = Orders(folder)
         self._fence: str = spec.get("fence", "freeze")
@@ -66,7 +72,7 @@ class Keeper:
         self._lease = Lease(spec["lease"])
         self._timer, self._alarm = DeathTimer(), Alarm()
         self._slept, self._wall = slept(), wall()
-        self._birth: Birth | None = None
+        self._birth: Birth | PreloadedBirth | None = None
         self._cgroup: Cgroup | None = None
         self._grip = Grip(os.getpid(), None, None)
         self._accounts = Accounts(None, None)
@@ -124,7 +130,7 @@ class Keeper:
         name = f"stayer-{os.path.basename(self._folder.path)}-{os.getpid()}"
         self._cgroup = make_cgroup(spec.get("cgroup"), name, self._limits.memory)
         try:
-            self._birth = Birth(self._folder, spec, self._cgroup, self._log.open())
+            self._birth = self._give_birth(spec, self._log.open())
         except (OSError, Refused) as error:
             self._record(not_started=f"no process could be made: {error}", node=True)
             return False
@@ -139,13 +145,33 @@ class Keeper:
             return False
         return True
 
-    def _take_hold(self, birth: Birth) -> None:
+    def _give_birth(self, spec: Content, log: int) -> Birth | PreloadedBirth:
+        """By a zygote if the task has one that can; else by ourselves."""
+        wanted = None if spec.get("isolate") else spec.get("preload")
+        zygote = self._zygotes and self._zygotes.ready(wanted)
+        self._zygotes = None
+        if zygote:
+            from .preloaded import PreloadedBirth
+
+            try:
+                return PreloadedBirth(self._folder, spec, self._cgroup, log, zygote)
+            except NoZygote as error:
+                sys.stderr.write(f"{self._folder.path} is not forked by its zygote: {error}\n")
+            finally:
+                zygote.close()
+        return Birth(self._folder, spec, self._cgroup, log)
+
+    def _take_hold(self, birth: Birth | PreloadedBirth) -> None:
         if self._cgroup is not None and not self._cgroup.in_use:
             self._cgroup.remove()
             self._cgroup = None
         self._main = birth.pid
-        self._grip = Grip(os.getpid(), birth.first, self._cgroup)
-        self._accounts = Accounts(birth.first, self._cgroup)
+        if isinstance(birth, Birth):
+            self._grip = Grip(os.getpid(), birth.first, self._cgroup)
+            self._accounts = Accounts(birth.first, self._cgroup)
+        else:
+            self._grip = Grip(birth.first, None, self._cgroup)
+            self._accounts = Accounts(None, self._cgroup, birth.first)
         self._identity = {
             "pid": self._main,
             "started": tree.started(self._main),
@@ -153,6 +179,8 @@ class Keeper:
             "keeper_started": tree.started(os.getpid()),
             "boot": self._lease.boot,
             "cgroup": self._cgroup and self._cgroup.path,
+            "first": birth.first,
+            "first_started": birth.first and tree.started(birth.first),
         }
 
     # The loop's steps
@@ -163,11 +191,20 @@ class Keeper:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return False
+                return self._birth is not None and not self._is_over(self._birth)
             if self._status is None and self._birth is not None:
                 self._status = self._birth.ending(pid, status)
             if pid == 0:
                 return True
+
+    def _is_over(self, birth: Birth | PreloadedBirth) -> bool:
+        """Without children of our own."""
+        over = birth.is_over()
+        if birth.status is not None:
+            self._status = birth.status
+        if over and not isinstance(birth, Birth):
+            self._accounts.reaped = birth.reaped
+        return over
 
     def _hear_orders(self) -> None:
         if not self._folder.is_there():
@@ -507,7 +544,7 @@ class Keeper:
         }
 
 
-def keep(folder: RunDirectory) -> None:
+def keep(folder: RunDirectory, zygotes: Zygotes | None = None) -> None:
     """The life of a keeper process. Whatever goes wrong here must not leave the task without it."""
     # The worker may be trying the lock just now, to see whether anybody holds it.
     if not folder.lock(_LOCK_PATIENCE) or folder.exists("void") or folder.exists("exit"):
@@ -517,12 +554,14 @@ def keep(folder: RunDirectory) -> None:
     adopt_orphans()
     try:
         spec = loads(folder.read("task.json") or b"")["keeper"]
-        keeper = Keeper(folder, spec)
+        keeper = Keeper(folder, spec, zygotes)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         folder.write_exit({"not_started": f"task.json can't be understood: {error!r}"})
         return
     try:
         keeper.run(spec)
+    except Lost:
+        raise  # the nursery speaks for us when it has ended what is left
     except BaseException as error:
         keeper.give_up(error)
         raise

@@ -6,6 +6,7 @@ One for a state directory and a version of this code; the lock `nursery-VERSION.
 It reads lines from the pipe `nursery-VERSION.fifo`:
 
     start RUN_DIRECTORY      fork a keeper for it; it must lie in `run` of the state directory
+    preload                  read `preload.json` again: which processes fork tasks (zygotes.py)
     retire                   end when the last keeper has ended
 """
 
@@ -21,8 +22,11 @@ from . import cgroup, tree
 from .folder import RunDirectory
 from .keeper import keep
 from .kernel import adopt_orphans, contents, moment, set_dumpable, set_name
-from .lean import loads, signal
+from .lean import TYPE_CHECKING, Content, loads, signal
 from .rehearsal import rehearse
+
+if TYPE_CHECKING:
+    from .zygotes import Zygotes
 
 _HEARD = (signal.SIGCHLD, signal.SIGIO)
 _LOOK = 30.0
@@ -52,6 +56,7 @@ class Nursery:
         self._lock = lock
         self._keepers: dict[int, str] = {}
         self._died: dict[str, int] = {}
+        self._zygotes: Zygotes | None = None
         self._retiring = False
         self._asked_at = moment()
         self._buffer = b""
@@ -74,8 +79,9 @@ class Nursery:
             if swept:
                 self._speak_for_the_dead()
             if swept and not self._keepers and (self._retiring or self._forgotten()):
-                return
-            signal.sigtimedwait(_HEARD, _LOOK if swept else _SWEEP_ROUND)
+                return  # zygotes die with us
+            rest = _LOOK if self._zygotes is None else min(_LOOK, self._zygotes.look())
+            signal.sigtimedwait(_HEARD, rest if swept else _SWEEP_ROUND)
 
     def _read_requests(self) -> None:
         while True:
@@ -91,8 +97,17 @@ class Nursery:
                 verb, _, argument = line.decode(errors="surrogateescape").partition(" ")
                 if verb == "start":
                     self._start(argument)
+                elif verb == "preload":
+                    self._preload()
                 elif verb == "retire":
                     self._retiring = True
+
+    def _preload(self) -> None:
+        if self._zygotes is None:
+            from .zygotes import Zygotes  # its library is for those who need it
+
+            self._zygotes = Zygotes()
+        self._zygotes.load()
 
     def _start(self, path: str) -> None:
         if path in self._keepers.values():
@@ -154,7 +169,7 @@ class Nursery:
             os.close(self._other_end)
             os.close(self._runs)
             set_name("stayer-keeper")
-            keep(folder)
+            keep(folder, self._zygotes)
             code = 0
         except BaseException as error:
             sys.stderr.write(f"keeper of {folder.path}: {error!r}\n")
@@ -169,6 +184,8 @@ class Nursery:
                 return
             if pid == 0:
                 return
+            if self._zygotes is not None:
+                self._zygotes.ended(pid, status)
             path = self._keepers.pop(pid, None)
             if path is not None and status != 0:
                 self._died[path] = status
@@ -176,13 +193,31 @@ class Nursery:
     def _sweep(self) -> bool:
         """What we inherit that is no keeper belonged to one that died. True: nothing is left."""
         me = os.getpid()
-        strangers = [pid for pid in tree.children(me) if pid not in self._keepers]
+        strangers = [pid for pid in tree.children(me) if not self._knows(pid)]
         for pid in strangers:
             tree.kill(pid)
             fields = tree.stat(str(pid))
             if fields is not None:
                 tree.send([(pid, fields)], signal.SIGKILL)
         return not strangers
+
+    def _knows(self, pid: int) -> bool:
+        """It is ours; or the first process of a task whose zygote has ended before its keeper."""
+        if pid in self._keepers or self._zygotes is None:
+            return pid in self._keepers
+        if self._zygotes.holds(pid):
+            return True
+        running = map(self._running, self._keepers.values())
+        held = [each["first_started"] for each in running if each.get("first") == pid]
+        return bool(held) and held[0] == tree.started(pid)
+
+    def _running(self, path: str) -> Content:
+        """What the keeper of this run directory says."""
+        name = os.path.join(os.path.basename(path), "running")
+        try:
+            return loads(contents(name, self._runs) or b"{}")
+        except ValueError:
+            return {}
 
     def _speak_for_the_dead(self) -> None:
         """A keeper died, and nothing is left of its task: say so in its place."""
@@ -213,13 +248,8 @@ class Nursery:
 
     def _end_cgroup(self, path: str) -> None:
         """A dead keeper can't remove the cgroup of its task, if it had one."""
-        name = os.path.join(os.path.basename(path), "running")
-        try:
-            running = loads(contents(name, self._runs) or b"{}")
-        except ValueError:
-            return
-        if running.get("cgroup"):
-            cgroup.end(running["cgroup"])
+        if name := self._running(path).get("cgroup"):
+            cgroup.end(name)
 
     def _forgotten(self) -> bool:
         """Nothing to do for long, and no worker; the next one will start a nursery.

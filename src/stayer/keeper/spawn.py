@@ -14,12 +14,20 @@ from .lean import Content, signal
 from .namespace import descend
 
 _SHARE_OF_BLAME = 500
-_LONGEST_WAIT = 2.0
-_LONGEST_COMPLAINT = 4000
+LONGEST_WAIT = 2.0
+LONGEST_COMPLAINT = 4000
 
 
 class Refused(Exception):
     """The node can't start this task; another may."""
+
+
+class NoZygote(Exception):
+    """The zygote of this task forks nothing now: the task is started without it."""
+
+
+class Lost(Exception):
+    """Nobody can say any more what is left of the task: its nursery must end that."""
 
 
 class Birth:
@@ -42,6 +50,7 @@ class Birth:
         for descriptor in (self._complain, self._log, self._tell, self._gate[0]):
             os.close(descriptor)
         self.first: int | None = None
+        self.status: int | None = None
         if self._isolated:
             self._meet()
         if cgroup is not None:
@@ -52,29 +61,29 @@ class Birth:
         os.write(self._gate[1], b".")
         os.close(self._gate[1])
         # Its end is news too: the program has begun. A folder on a dead disk must not hold us up.
-        select.select([self._complaints], [], [], _LONGEST_WAIT)
+        select.select([self._complaints], [], [], LONGEST_WAIT)
         os.set_blocking(self._complaints, False)
 
     def failure(self) -> str | None:
         """Why it never became the program, if it did not."""
-        try:
-            said = os.read(self._complaints, _LONGEST_COMPLAINT)
-        except BlockingIOError:
-            return None
-        return said.decode(errors="replace") or None
+        return read_complaint(self._complaints)
 
     def ending(self, reaped: int, status: int) -> int | None:
         """The wait status of the main process, if it is known now that this one was reaped."""
         if self.first is None:
             return status if reaped == self.pid else None
         try:
-            said = os.read(self._told, _LONGEST_COMPLAINT)
+            said = os.read(self._told, LONGEST_COMPLAINT)
         except BlockingIOError:
             return None
         if said:
             return int(said)
         # The first process is no more, and the kernel has killed the main one with it.
         return int(signal.SIGKILL)
+
+    def is_over(self) -> bool:
+        """Without children there is nothing left."""
+        return True
 
     def _be_born(self, folder: RunDirectory, spec: Content) -> None:
         try:
@@ -88,16 +97,16 @@ class Birth:
             os.close(self._gate[1])
             if not os.read(self._gate[0], 1):
                 os._exit(127)  # the keeper is dead
-            _prefer_to_be_killed()
+            prefer_to_be_killed()
             if spec.get("nice"):
                 os.nice(spec["nice"])
             if spec.get("user"):
                 self._become(spec["user"])
-            for descriptor, place in ((_input(folder), 0), (self._log, 1), (self._log, 2)):
+            for descriptor, place in ((open_input(folder), 0), (self._log, 1), (self._log, 2)):
                 os.dup2(descriptor, place)
             _become_the_task(folder, spec)
         except BaseException as error:
-            os.write(self._complain, (str(error) or repr(error)).encode()[:_LONGEST_COMPLAINT])
+            os.write(self._complain, (str(error) or repr(error)).encode()[:LONGEST_COMPLAINT])
         finally:
             os._exit(127)
 
@@ -142,7 +151,16 @@ class Birth:
             fcntl.fcntl(end, fcntl.F_SETFL, fcntl.fcntl(end, fcntl.F_GETFL) | os.O_ASYNC)
 
 
-def _input(folder: RunDirectory) -> int:
+def read_complaint(pipe: int) -> str | None:
+    """What it holds, if anything."""
+    try:
+        said = os.read(pipe, LONGEST_COMPLAINT)
+    except BlockingIOError:
+        return None
+    return said.decode(errors="replace") or None
+
+
+def open_input(folder: RunDirectory) -> int:
     """Opened by the task's own rights: whatever was put there is nothing that it could not read."""
     try:
         found = folder.task.open("input", os.O_RDONLY)
@@ -175,7 +193,7 @@ def _hint(argv: list[str]) -> str:
     return " (it is no program: give each argument apart, or let a shell run it, sh -c '…')"
 
 
-def _prefer_to_be_killed() -> None:
+def prefer_to_be_killed() -> None:
     """When memory runs out the task goes before its keeper and its worker."""
     score = int(contents("/proc/self/oom_score_adj") or 0)
     write_once("/proc/self/oom_score_adj", str(min(1000, score + _SHARE_OF_BLAME)))

@@ -1,6 +1,7 @@
 """`python -m stayer.task class FILE[:Class] | app MODULE[:app] | function MODULE:NAME | names …`
 
-The first three run the task that the environment tells of; `names MODULE[:app]` prints the names of
+The first three run the task that the environment tells of; `preload class|app TARGET` forks such
+processes when asked (`stayer.task.preload`); `names MODULE[:app]` prints the names of
 an app's tasks, and its schedules, as JSON, on the last line of stdout; `check FILE[:Class]` looks
 whether the class is there.
 """
@@ -14,13 +15,13 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from stayer.core.errors import BadInput, BadResult, Stopped
 from stayer.service import tracing
 from stayer.task import outcome_files
 from stayer.task.context import Context
-from stayer.task.load_code import TaskClass, app_of, load_app, load_class, load_function
+from stayer.task.load_code import TaskApp, TaskClass, app_of, load_app, load_class, load_function
 from stayer.task.stack_dump import show_stacks_when_asked
 from stayer.task.stop_signal import StopSignalHandler
 
@@ -35,22 +36,57 @@ def main(arguments: list[str]) -> int:
             return _print_names(target)
         case ["check", target]:
             return _check(target)
+        case ["preload", "class" | "app" as kind, target]:
+            return _preload(kind, target)
         case ["class" | "app" | "function" as kind, target]:
-            try:
-                context = Context.from_environment()
-            except BadInput as error:
-                print(f"stayer: {error}", file=sys.stderr)
-                return BAD_USE
-            sys.argv = [target]
-            return _run(context, _WORK[kind], target)
+            return _run_here(_WORK[kind], target, _register_ending())
         case _:
             print(__doc__, file=sys.stderr)
             return BAD_USE
 
 
-def _run(context: Context, work: Callable[[str, Context], object], target: str) -> int:
+def _preload(kind: str, target: str) -> int:
+    from stayer.task import preload
+
+    ended_by = _register_ending()
+    loaded: list[Any] = []
+    is_class = kind == "class"
+
+    def work(_: str, context: Context) -> object:
+        [found] = loaded
+        return _run_object(found(context), context) if is_class else _call(found, context)
+
+    return preload.serve(
+        lambda: loaded.append((load_class if is_class else load_app)(target)),
+        lambda: _run_here(work, target, ended_by),
+    )
+
+
+def _register_ending() -> list[signal.Signals]:
+    """Return a list for the signal that the process is to end by."""
     ended_by: list[signal.Signals] = []
     atexit.register(_end_by, ended_by)  # the first to be registered is the last to be called
+    return ended_by
+
+
+def _run_here(
+    work: Callable[[str, Context], object], target: str, ended_by: list[signal.Signals]
+) -> int:
+    try:
+        context = Context.from_environment()
+    except BadInput as error:
+        print(f"stayer: {error}", file=sys.stderr)
+        return BAD_USE
+    sys.argv = [target]
+    return _run(context, work, target, ended_by)
+
+
+def _run(
+    context: Context,
+    work: Callable[[str, Context], object],
+    target: str,
+    ended_by: list[signal.Signals],
+) -> int:
     _write_lines_at_once()
     show_stacks_when_asked()
     stopping = StopSignalHandler(context)
@@ -130,7 +166,10 @@ def _run_object(task: TaskClass, context: Context) -> object:
 
 
 def _run_app(target: str, context: Context) -> object:
-    app = _load(load_app, target)
+    return _call(_load(load_app, target), context)
+
+
+def _call(app: TaskApp, context: Context) -> object:
     with tracing.within(context.record):
         return app.call(context)
 
@@ -140,9 +179,7 @@ def _run_function(target: str, context: Context) -> object:
     found = load_function(target)
     if isinstance(found, type):
         return _run_object(found(context), context)
-    app = app_of(found, target)
-    with tracing.within(context.record):
-        return app.call(context)
+    return _call(app_of(found, target), context)
 
 
 _WORK = {"class": _run_class, "app": _run_app, "function": _run_function}
@@ -156,7 +193,12 @@ def _check(target: str) -> int:
 
         traceback.print_exception(error)
         return 1
+    print("", _count_threads(), sep="\n", flush=True)
     os._exit(0)  # the file may have started threads
+
+
+def _count_threads() -> int:
+    return len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 1
 
 
 def _print_names(target: str) -> int:
@@ -165,6 +207,7 @@ def _print_names(target: str) -> int:
     try:
         app = load_app(target)
         about = {"names": app.names, "schedules": getattr(app, "schedules", ())}
+        about["threads"] = _count_threads()
     except ImportError as error:
         import traceback
 

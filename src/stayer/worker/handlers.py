@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import shlex
@@ -37,6 +38,8 @@ from stayer.worker.run_directory import FILES_PART
 from stayer.worker.task_code import FUNCTION_NAMES, CodeRules
 from stayer.worker.task_user import TaskUser, TaskUsers, try_out
 
+logger = logging.getLogger("stayer.worker")
+
 _ID_PLACEHOLDER = "{id}"
 """Where the id of the task goes in the words of --exec, if not to their end."""
 _HARMLESS_ID = re.compile(r"\w[\w.@:+,=-]*", re.ASCII)
@@ -59,6 +62,8 @@ class Handlers(Struct, frozen=True, kw_only=True):
     """Whose processes they are."""
     code: CodeRules | None = None
     """What may be installed for them; None: nothing."""
+    preload: bool = False
+    """Fork their processes from one that has imported what they run."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -173,11 +178,31 @@ class Handlers(Struct, frozen=True, kw_only=True):
         """
         self.check(task, queues)
         process = self._process(task)
-        if not installs(task.code) or self.code is None:
-            return process
         argv = process["argv"]
         is_runner = not task.command and tuple(argv[: len(RUNNER)]) == RUNNER
+        if not installs(task.code) or self.code is None:
+            if self.preload and is_runner:
+                process["preload"] = _zygote_name(argv[len(RUNNER)], self.users.of(task.queue))
+            return process
         return self.code.process(task, process, tuple(argv[len(RUNNER) :]) if is_runner else None)
+
+    def zygotes(self) -> dict[str, Any]:
+        """Return the processes that are to import code and fork tasks, as their nursery reads
+        them.
+        """
+        if not self.preload:
+            return {}
+        wanted = {"app": self.code_of_app(), "class": self.code_of_class()}
+        return {
+            _zygote_name(kind, code.user): {
+                "argv": [*RUNNER, "preload", kind, code.target],
+                "env": code.variables(),
+                "cwd": os.getcwd(),
+                "user": code.user and code.user.for_keeper(),
+            }
+            for kind, codes in wanted.items()
+            for code in codes.values()
+        }
 
     def _process(self, task: Task) -> dict[str, Any]:
         if not task.command:
@@ -269,6 +294,10 @@ class Handlers(Struct, frozen=True, kw_only=True):
         try_out(user, runs, program)
 
 
+def _zygote_name(kind: str, user: TaskUser | None) -> str:
+    return f"{kind} {user.name}" if user else kind
+
+
 def _from_here(path: str) -> str:
     """Resolve a path as the kernel sees it, for which `..` after a link is not the folder of the
     link.
@@ -287,6 +316,7 @@ def configure(
     environment: dict[str, str] | None = None,
     users: TaskUsers | None = None,
     code: CodeRules | None = None,
+    preload: bool = False,
 ) -> Handlers:
     """Handlers from flags, checked: what can't work is said before any task is taken."""
     if exec is not None and run is not None:
@@ -308,7 +338,10 @@ def configure(
         environment=environment or {},
         users=users or TaskUsers(),
         code=code,
+        preload=preload,
     )
+    if preload and not (run or app):
+        raise BadConfig("--preload is for functions and classes: give --app MODULE or --run FILE")
     _try(handlers)
     return handlers
 
@@ -323,11 +356,21 @@ def _try(handlers: Handlers) -> None:
         except OSError as error:
             raise BadConfig(f"--exec: can't run {handlers.exec[0]}: {error.strerror}") from None
     for code in handlers.code_of_class().values():
-        check_class(code)
+        _mind_threads(handlers, code, check_class(code))
     for user, code in handlers.code_of_app().items():
         description = describe_app(code)
         if description is not None:
             handlers.app_descriptions[user] = description
+            _mind_threads(handlers, code, description.threads)
+
+
+def _mind_threads(handlers: Handlers, code: Code, threads: int) -> None:
+    if handlers.preload and threads > 1:
+        logger.warning(
+            "--preload: importing %s starts %d threads, which a fork would lose: its tasks are "
+            "started without it. Let it start them when a task begins",
+            code.target, threads - 1,
+        )  # fmt: skip
 
 
 def _words(exec: str) -> tuple[str, ...]:

@@ -58,6 +58,8 @@ class AppDescription(Struct, frozen=True):
     names: tuple[Annotated[str, Meta(max_length=fields.MOST["name"].characters)], ...]
     schedules: tuple[dict[str, Any], ...] = ()
     """As `core.schedules.parse` reads them."""
+    threads: int = 1
+    """How many there were when it had been imported."""
 
 
 _decode = msgspec.json.Decoder(AppDescription).decode
@@ -80,20 +82,29 @@ class Code(Struct, frozen=True):
         """Who loads it, if that is somebody else."""
         return f" by {self.user.name}" if self.user else ""
 
+    def variables(self) -> dict[str, str]:
+        """Return those of the process that loads it."""
+        if self.user is None:
+            return {**inherited_environment(), **self.environment}
+        own = self.user.environment(os.environ)
+        return {**own, **self.environment, "PYTHONNOUSERSITE": "1"}
+
 
 def inherited_environment() -> dict[str, str]:
     """Return the worker's variables, less what opens the store."""
     return {name: value for name, value in os.environ.items() if name not in _SECRET_VARIABLES}
 
 
-def check_class(code: Code) -> None:
-    """Check that the class can be loaded; raises BadConfig. If that can't be found out, tasks will
-    show it.
+def check_class(code: Code) -> int:
+    """Check that the class can be loaded, and return how many threads there are then; raises
+    BadConfig. If that can't be found out, tasks will show it.
     """
     try:
-        _retry_interrupted(lambda: _ask(code, "check"))
+        said = _retry_interrupted(lambda: _ask(code, "check")).splitlines()
     except ProcessInterrupted as error:
         logger.warning("%s could not be tried out%s: %s", code, code.by, error)
+        return 1
+    return int(said[-1]) if said and said[-1].isdigit() else 1
 
 
 def describe_app(code: Code) -> AppDescription | None:

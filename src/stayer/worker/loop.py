@@ -126,6 +126,7 @@ class WorkerLoop(BeatingWorker):
         if self._options.cgroup:
             self._starter.use_cgroups()
         self._nursery.retire_others()
+        self._nursery.preload(self._handlers.zygotes())
         kept = [run for run in self._state.runs() if run.has_keeper()]
         if kept:
             # They were told of the old lease, look at it seldom, and their timers are set by it:

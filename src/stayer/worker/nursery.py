@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from stayer import keeper
@@ -15,6 +18,7 @@ from stayer.keeper.nursery import version
 _CODE = Path(keeper.__file__).with_name("__main__.py")  # the folder would need `runpy`
 _START_TIMEOUT_S = 10.0
 """How long a new nursery may take until it listens."""
+_PRELOAD = "preload\n"
 
 
 class NurseryGone(Exception):
@@ -29,6 +33,22 @@ class Nursery:
         self._version = version()  # of the code as it was when this worker started
         self._fifo = state / f"nursery-{self._version}.fifo"
         self._started: subprocess.Popen[bytes] | None = None
+        self._preload = state / "preload.json"
+
+    def preload(self, zygotes: Mapping[str, object]) -> None:
+        """Have these processes import code, and fork tasks; those of before end."""
+        if not zygotes and not self._preload.exists():
+            return
+        if zygotes:
+            made = self._preload.with_suffix(".tmp")
+            with open(made, "wb", opener=_private) as file:  # it holds the worker's variables
+                file.truncate()
+                file.write(json.dumps(zygotes).encode())
+            made.replace(self._preload)
+        else:
+            self._preload.unlink()
+        with suppress(OSError, NurseryGone):  # then it is told when a task is started
+            self._send(_PRELOAD)
 
     def start(self, folder: Path) -> None:
         """Have a keeper forked for this run directory."""
@@ -62,12 +82,14 @@ class Nursery:
                     raise
             if time.monotonic() > deadline:
                 raise NurseryGone(f"no nursery answers in {self._state}")
-            self._ensure()
+            if self._ensure() and self._preload.exists() and not line.startswith(_PRELOAD):
+                line = _PRELOAD + line
             time.sleep(0.005)
 
-    def _ensure(self) -> None:
+    def _ensure(self) -> bool:
+        """Start a nursery unless one is being started; whether that was done."""
         if self._started is not None and self._started.poll() is None:
-            return
+            return False
         log = open(self._state / "nursery.log", "ab", opener=_private)  # noqa: SIM115
         with log:
             self._started = subprocess.Popen(
@@ -79,6 +101,7 @@ class Nursery:
                 start_new_session=True,
                 env={"PATH": os.environ.get("PATH", os.defpath)},
             )
+        return True
 
 
 def _private(path: str, how: int) -> int:
