@@ -85,7 +85,7 @@ def redis_cluster(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
 @contextmanager
 def postgres(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
     with postgres_serving(postgres_binaries()) as server:
-        yield server.url
+        yield server.emptied_url
 
 
 @contextmanager
