@@ -16,6 +16,7 @@ from stayer.core.insight.statistics import Recorder
 from stayer.core.model import NewTask
 from stayer.core.worker_model import EVERYTHING
 from stayer.http.bells import Bells
+from stayer.service import work
 from stayer.service.control import tasks as control
 from stayer.service.control import workers as worker_control
 from stayer.store import Store
@@ -486,3 +487,76 @@ def test_a_beat_brings_metrics_but_not_too_many(store: Store, node: Node) -> Non
     assert found.metrics == recorder.result().metrics
     own["metrics"]["loss"]["points"] *= 100_000
     node.beat(running=[{"id": "a", "attempt": 1, "statistics": own}]).is_problem(400, "bad-input")
+
+
+def test_what_a_worker_runs_is_said_in_so_many_patterns(store: Store, node: Node) -> None:
+    for names, why in ((["x"] * 1001, "1,001 patterns"), (["x" * 65_000], "65,000 characters")):
+        handles = {"names": names, "variables": []}
+        node.beat(handles=handles).is_problem(400, "bad-input", why)
+        body = {"key": "k", "queues": ["q"], "handles": handles}
+        node("POST", "/take", body).is_problem(400, "bad-input", why)
+    assert node.beat(handles={"names": ["x" * 60] * 1000, "variables": []}).status == 200
+
+
+def test_a_token_has_so_many_workers(
+    store: Store, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "WORKERS_A_TOKEN", 2)
+    second, third = Node(node.site, node.token, "n2"), Node(node.site, node.token, "n3")
+    assert second.beat().status == 200
+    third.beat().is_problem(409, "refused", "2 workers already")
+    other = Node(node.site, node.site.access.add("another", "work", ("q",)), "n4")
+    assert other.beat().status == 200
+    assert second("POST", "/leave", {"number": 1}).status == 204
+    third.number = second.number = 0
+    assert third.beat().status == 200
+    second.beat().is_problem(409, "refused")
+
+
+def changes(node: Node, id: str, **happening: Any) -> Reply:
+    body = {"changes": [{"id": id, "attempt": 1, "happening": happening}]}
+    return node("POST", "/changes", body)
+
+
+def test_texts_of_a_worker_are_cut_and_its_end_is_kept(store: Store, node: Node) -> None:
+    long = "x" * 100_000
+    put(store, "a", "b")
+    node.take(limit=2)
+    assert changes(node, "a", what="note", event=long, note=long).status == 200
+    usage = {"ran": 1e308, "cpu": -1, "rss": 10**40}
+    news = {"id": "a", "attempt": 1, "progress": {"message": long}, "usage": usage}
+    assert node.beat(news=[news]).status == 200
+    error = {"type": long, "message": long, "traceback": long + "end"}
+    assert node.tell("a", "fail", {"error": error}).status == 200
+    assert changes(node, "b", what="fail", error=error, final=True).status == 200
+
+    for id in "ab":
+        found = get(store, id).error
+        assert found is not None
+        assert (len(found.type), len(found.message)) == (1000, 64_000)
+        assert found.traceback is not None
+        assert (len(found.traceback), found.traceback[-3:]) == (64_000, "end")
+    assert max(len(f"{event.note}{event.event}") for event in store.events("a")) <= 1200
+    progress = get(store, "a").progress
+    assert progress is None or len(progress.message or "") <= 1000
+
+
+def test_a_pin_is_of_the_form_that_workers_find_out(store: Store, node: Node) -> None:
+    put(store, "a")
+    node.take()
+    line = "numpy==2.1.0 --hash=sha256:" + "0" * 64 + "\n"
+
+    def pin(python: str = "3.12", lock: str = line, **more: str) -> Reply:
+        digest = hashlib.sha256(lock.encode()).hexdigest()
+        pinned = {"python": python, "lock": digest, **more}
+        return changes(node, "a", what="pin", pinned=pinned, lock=lock)
+
+    pin(python="x" * 100_000).is_problem(400, "bad-input", "python")
+    pin(commit="-x").is_problem(400, "bad-input", "commit")
+    pin(lock="--index-url http://x\n").is_problem(400, "bad-input", "options")
+    pin(lock=line * 3000).is_problem(413, "too-large", "256,000")
+    changes(node, "a", what="pin", pinned={"python": "3.12"}, lock=line).is_problem(
+        400, "bad-input"
+    )
+    assert pin().status == 200
+    assert get(store, "a").lock == line

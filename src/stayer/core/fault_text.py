@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+from msgspec.structs import replace
+
+from stayer.core import limits
+from stayer.core.errors import BadInput
 from stayer.core.model import Fault
 
 EXIT_CODE = "ExitCode"
@@ -43,3 +47,19 @@ def error_line(type: str, message: str) -> str:
 def fault_line(fault: Fault) -> str:
     """The same of a Fault."""
     return error_line(fault.type, fault.message)
+
+
+def cut_fault(fault: Fault) -> Fault:
+    """Cut an error to what a record can carry: of a traceback the end says most."""
+    for number in (fault.exit_code, fault.signal):
+        if number is not None and abs(number) > 2**53:
+            raise BadInput(f"error: {limits.quote(number)} is neither an exit code nor a signal")
+    trace = fault.traceback
+    if trace is not None and len(trace) > limits.ERROR_TEXT:
+        trace = "…\n" + trace[2 - limits.ERROR_TEXT :]
+    return replace(
+        fault,
+        type=limits.cut(fault.type, limits.ERROR_TYPE),
+        message=limits.cut(fault.message, limits.ERROR_TEXT),
+        traceback=trace,
+    )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from stayer.core import codec
-from stayer.core.errors import BadInput
+from stayer.core import code, codec, limits
+from stayer.core.errors import BadInput, TooLarge
+from stayer.core.fault_text import cut_fault
 from stayer.core.happenings import (
     Done,
     Fail,
@@ -25,6 +29,8 @@ from stayer.core.happenings import (
 )
 from stayer.core.model import JSON, Value
 
+H = TypeVar("H", bound=Happening)
+
 TOLD: dict[str, type[Happening]] = {
     "start": Start,
     "done": Done,
@@ -38,6 +44,8 @@ TOLD: dict[str, type[Happening]] = {
     "pin": Pin,
 }
 """What a worker may tell of a task that it holds; nothing else can come from one."""
+_PYTHON = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}")
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _NAMES = {kind: name for name, kind in TOLD.items()}
 
 
@@ -60,9 +68,53 @@ def read_happening(written: Mapping[str, Any]) -> Happening:
     if kind is Done:
         return Done(read_value(written.get("result"), "the result"))
     try:
-        return msgspec.convert(written, kind)
+        return fitted(msgspec.convert(written, kind))
     except msgspec.ValidationError as error:
         raise BadInput(f"{written['what']}: {error}") from None
+
+
+def fitted(happening: H) -> H:
+    """Cut the texts that a worker sends to what a record can carry: an end that was refused for a
+    long message would never be told. BadInput if something else makes no sense.
+    """
+    match happening:
+        case Fail(error=error, bases=bases):
+            known = bases[: limits.ERROR_BASES]
+            bases = tuple(limits.cut(each, limits.ERROR_TYPE) for each in known)
+            return replace(happening, error=cut_fault(error), bases=bases)
+        case Snooze(note=note, error=error):
+            error = None if error is None else cut_fault(error)
+            return replace(happening, note=_note(note), error=error)
+        case Interrupt(note=note) | WorkerLost(note=note):
+            return replace(happening, note=_note(note))
+        case Note(event=event, note=note):
+            return replace(happening, event=limits.cut(event, limits.WORD), note=_note(note))
+        case Start(pid=pid) if pid is not None and not 0 <= pid <= 2**53:
+            raise BadInput(f"pid: {limits.quote(pid)} is none")
+        case Pin():
+            _check_pin(happening)
+        case _:
+            pass
+    return happening
+
+
+def _note(note: str | None) -> str | None:
+    return None if note is None else limits.cut(note, limits.NOTE)
+
+
+def _check_pin(pin: Pin) -> None:
+    """Others install what it says: it has to be of the form that workers find out."""
+    about, lock = pin.pinned, pin.lock or ""
+    if len(lock) > limits.LOCK:
+        raise TooLarge(f"pin: the lock is {len(lock):,} characters, at most {limits.LOCK:,} fit")
+    if not _PYTHON.fullmatch(about.python):
+        raise BadInput(f"pin: python {limits.quote(about.python)}: write a version, as in 3.12")
+    if about.commit is not None and not _COMMIT.fullmatch(about.commit):
+        raise BadInput(f"pin: {limits.quote(about.commit)} is not a commit")
+    if about.lock != (hashlib.sha256(lock.encode()).hexdigest() if lock else None):
+        raise BadInput("pin: pinned.lock is not the sha256 of the lock")
+    for line in code.lines_of(lock):
+        code.requirement_name(line)
 
 
 def read_value(shown: JSON, what: str) -> Value:

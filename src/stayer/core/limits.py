@@ -16,6 +16,7 @@ from stayer.core.errors import BadInput
 
 if TYPE_CHECKING:
     from stayer.core.model import Filter
+    from stayer.core.worker_model import Handles
 
 WORD = 200
 """An id, a name, a tag, a pattern for errors: whatever is one word."""
@@ -44,6 +45,18 @@ FLOW_TIES = 200_000
 FLOW_BYTES = 64_000_000
 """Bytes of the parameters and records of all tasks of a flow, as JSON. A few words can ask for far
 more than they are long, so all three are counted before anything is laid out.
+"""
+NOTE = 1000
+"""A note in the history of a task, or a message with its progress."""
+ERROR_TYPE, ERROR_TEXT, ERROR_BASES = 1000, 64_000, 50
+"""The type of an error; its message, or its traceback; and how many classes it is also one of."""
+LOCK = 256_000
+"""A lock: what requirements became when they were pinned. As `task/prepare/build.py` has it, which
+stands alone.
+"""
+HANDLES, HANDLES_TEXT = 1000, 64_000
+"""Patterns of what a worker runs, and their characters in all: each is compared with what waits in
+the queue, while the store does nothing else.
 """
 LIST = 10_000_000
 """Bytes after which a page of a list ends, but for its first record."""
@@ -131,3 +144,22 @@ def check_filter(filter: Filter) -> None:
             check_length(name, text, most.characters)
             if name in ("meta", "where"):
                 parse(name, text)
+
+
+def check_handles(handles: Handles) -> None:
+    """BadInput if there are more patterns than fit, or longer ones."""
+    found = (*handles.names, *handles.programs, *handles.variables)
+    if len(found) > HANDLES:
+        raise BadInput(
+            f"handles: {len(found):,} patterns are too many, at most {HANDLES:,} fit: let one "
+            "stand for several, as in encode.*"
+        )
+    if (size := sum(map(len, found))) > HANDLES_TEXT:
+        raise BadInput(
+            f"handles: the patterns have {size:,} characters, at most {HANDLES_TEXT:,} fit in all"
+        )
+
+
+def cut(text: str, most: int) -> str:
+    """Return as much of a text as fits, for what is not worth refusing its news."""
+    return text if len(text) <= most else text[: most - 1] + "…"

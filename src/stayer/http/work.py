@@ -11,11 +11,12 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
-from stayer.core import codec
+from stayer.core import codec, limits
 from stayer.core.errors import BadInput, NotHeld, TooLarge, UnknownTask, UnknownWorker
-from stayer.core.happening_json import read_happening, read_value
+from stayer.core.happening_json import fitted, read_happening, read_value
 from stayer.core.happenings import Done, Fail, FaultyEnding, Happening, Interrupt, Snooze, Stop
 from stayer.core.insight.statistics import MOST_BYTES, weight
 from stayer.core.model import (
@@ -52,17 +53,19 @@ _FAULTY: tuple[Ending, ...] = (
 )  # fmt: skip
 DEFAULT_HANDLES = Handles(plain=True, names=("*",))
 
-Attempt = Annotated[int, Meta(ge=1, le=2**31, description="As `take` gave it: the fence.")]
+Attempt = Annotated[int, Meta(ge=1, le=2**31 - 1, description="As `take` gave it: the fence.")]
 Waiting = Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)]
-Text = Annotated[str, Meta(max_length=200)]
+Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Text = Annotated[str, Meta(max_length=limits.WORD)]
+Note = Annotated[str, Meta(max_length=limits.NOTE)]
 Moment = Annotated[float, Meta(ge=-1e10, le=1e10)]
 
 
 class Running(Struct, frozen=True, kw_only=True):
     """An attempt that a worker holds, and perhaps news of it."""
 
-    id: str
-    attempt: int
+    id: Text
+    attempt: Number
     acknowledged: Annotated[int, Meta(ge=0, le=2**53)] = 0
     paused: bool | None = None
     progress: Progress | None = None
@@ -149,7 +152,7 @@ class ProgressBody(Struct, frozen=True, kw_only=True):
 
     done: float | None = None
     total: float | None = None
-    message: Annotated[str, Meta(max_length=1000)] | None = None
+    message: Note | None = None
     remaining: float | None = None
 
 
@@ -175,18 +178,18 @@ class FailBody(Struct, frozen=True, kw_only=True):
 class ReturnBody(Struct, frozen=True, kw_only=True):
     """Why it goes back, and when it may be taken again."""
 
-    note: Annotated[str, Meta(max_length=1000)] | None = None
+    note: Note | None = None
     delay: Annotated[float, Meta(ge=0, le=3155760000)] | None = None
 
 
 class Change(Struct, frozen=True, kw_only=True):
     """What happened to an attempt, and as what the worker knows its task."""
 
-    id: str
-    attempt: int
+    id: Text
+    attempt: Number
     happening: dict[str, Any]
     state: str | None = None
-    last_order: int | None = None
+    last_order: Annotated[int, Meta(ge=0, le=2**53)] | None = None
     ago: Moment = 0.0
     paused: bool | None = None
     checkpoint: str | None = None
@@ -208,10 +211,11 @@ def beat(call: Call) -> Answer:
         raise BadInput(
             f"protocol {body.protocol} is not spoken here: this server speaks {work.PROTOCOL}"
         )
+    handles = _handles(body.handles) or DEFAULT_HANDLES
     worker = Worker(
         id=_worker_id(call), node=body.node, pid=body.pid, queues=_queues(call, body.queues),
         slots=body.slots, version=body.version, draining=body.draining, lease=body.lease,
-        keeps=body.keeps, handles=body.handles or DEFAULT_HANDLES,
+        keeps=body.keeps, handles=handles,
     )  # fmt: skip
     news = body.news if body.running is None else (*body.running, *body.news)
     reports = [report for each in news if (report := _report(each)) is not None]
@@ -234,6 +238,12 @@ def beat(call: Call) -> Answer:
     )  # fmt: skip
 
 
+def _handles(given: Handles | None) -> Handles | None:
+    if given is not None:
+        limits.check_handles(given)
+    return given
+
+
 def _report(each: Running) -> Report | None:
     news = (each.paused, each.progress, each.usage, each.statistics)
     if not each.acknowledged and all(new is None for new in news):
@@ -242,8 +252,23 @@ def _report(each: Running) -> Report | None:
         raise BadInput(f"task {each.id}: its statistics are too large, at most {MOST_BYTES:,} fit")
     return Report(
         id=each.id, attempt=each.attempt, acknowledged=each.acknowledged, paused=each.paused,
-        progress=each.progress, usage=each.usage, statistics=each.statistics,
+        progress=_cut_progress(each.progress), usage=_bounded(each.usage),
+        statistics=each.statistics,
     )  # fmt: skip
+
+
+def _cut_progress(progress: Progress | None) -> Progress | None:
+    if progress is None or progress.message is None:
+        return progress
+    return replace(progress, message=limits.cut(progress.message, limits.NOTE))
+
+
+def _bounded(usage: Usage | None) -> Usage | None:
+    """Bring figures to what stores can keep: for a wrong one, nobody should lose his lease."""
+    if usage is None:
+        return None
+    figures = {name: min(max(each, 0), 2**53) for name, each in asdict(usage).items() if each}
+    return Usage(**figures)
 
 
 def leave(call: Call) -> Response:
@@ -292,10 +317,11 @@ async def take(call: Call) -> Answer:
 def _what_to_take(call: Call, worker: str) -> tuple[tuple[str, ...], Handles]:
     body: TakeBody = call.body
     _own(call)
-    if body.queues and body.handles is not None:
-        return _queues(call, body.queues), body.handles
+    given = _handles(body.handles)
+    if body.queues and given is not None:
+        return _queues(call, body.queues), given
     known = call.service.remote_workers.get(worker)
-    handles = body.handles or known.handles or DEFAULT_HANDLES
+    handles = given or known.handles or DEFAULT_HANDLES
     return _queues(call, body.queues or known.queues), handles
 
 
@@ -399,7 +425,8 @@ def complete(call: Call) -> Answer:
 def fail(call: Call) -> Answer:
     """Take what went wrong with an attempt."""
     body: FailBody = call.body
-    return _end(call, Fail(body.error, body.ending, body.retry_after, body.final), _FAULTY)
+    happening = Fail(body.error, body.ending, body.retry_after, body.final)
+    return _end(call, fitted(happening), _FAULTY)
 
 
 def give_back(call: Call) -> Answer:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from stayer.core.errors import LeaseLost, NotHeld, UnknownTask, UnknownWorker
+from stayer.core.errors import LeaseLost, NotHeld, Refused, UnknownTask, UnknownWorker
 from stayer.core.happenings import Done, Happening, Interrupt, Start
 from stayer.core.lifecycle import decide, with_checkpoint
 from stayer.core.model import RUNNING, Attempt, Ending, Report, State, Task
@@ -33,6 +33,8 @@ _OWNER_KEPT_S, _OWNER_KEPT_LEASES = 30 * 86400.0, 400
 _OWNER_RENEWED = 1000
 """In how many beats it is recorded anew whose a worker is: far sooner than that is forgotten."""
 _CACHED_OWNERS = 10_000
+WORKERS_A_TOKEN = 1000
+"""How many workers one token may have at a time: lists of workers have them all."""
 
 Key = tuple[str, int]
 """An attempt: the id of its task, and its number."""
@@ -113,10 +115,23 @@ class RemoteWorkers:
             raise LeaseLost(f"worker {worker.id} is not known here: begin with the number 1")
         if found is None and self._is_elsewhere(worker.id):
             raise NotYours
+        if number == 1:
+            self._check_room(worker.id, owner)
         if found is None or number % _OWNER_RENEWED == 0:
             kept = max(_OWNER_KEPT_S, _OWNER_KEPT_LEASES * worker.lease)
             if self._store.record_once(_owner_key(worker.id), owner, kept) != owner:
                 raise NotYours
+
+    def _check_room(self, worker: str, owner: str) -> None:
+        """Raise Refused if the token has as many other workers as it may have."""
+        there = self._store.workers()
+        if len(there) < WORKERS_A_TOKEN or any(each.id == worker for each in there):
+            return
+        if sum(self._owner_of(each.id) == owner for each in there) >= WORKERS_A_TOKEN:
+            raise Refused(
+                f"the token {owner} has {WORKERS_A_TOKEN:,} workers already: let some leave, or "
+                "make another token"
+            )
 
     def _is_elsewhere(self, worker: str) -> bool:
         """Tell whether a worker of this id is, or was, at the database itself."""

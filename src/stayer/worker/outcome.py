@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal as signals
 from typing import Any
 
+from stayer.core import limits
 from stayer.core.fault_text import exit_fault
 from stayer.core.happenings import Done, Fail, Happening, Interrupt, Snooze, Stop, WorkerLost
 from stayer.core.model import Fault
@@ -16,9 +17,6 @@ _LIMITS = {
     "memory": ("oom", "MemoryLimit", "it used more memory than its limit", format_limit),
 }
 _OUT_OF_MEMORY = "the machine ran out of memory, and its kernel killed it"
-_TYPE_LIMIT = 1_000
-_TEXT_LIMIT = 64_000
-_BASES_LIMIT = 50
 _FIRST_ENVIRONMENT_WAIT_S, _LONGEST_ENVIRONMENT_WAIT_S = 5.0, 300.0
 """How long to wait before code that could not be had is tried again; longer with each attempt."""
 NOT_FOUND = 127
@@ -55,7 +53,7 @@ def outcome(
     if "keeper_died" in exit:
         return WorkerLost(exit.get("note") or "its keeper was killed")
     if exit.get("stop") is None and (why := node_trouble(exit, error, own=own, loads=loads)):
-        return Interrupt(why[:_TYPE_LIMIT])
+        return Interrupt(why[: limits.NOTE])
     if "not_started" in exit:
         why = f"it could not be started: {exit['not_started']}"
         return Fail(Fault("NotStarted", why, exit_code=NOT_FOUND))
@@ -108,7 +106,7 @@ def _unprepared(error: dict[str, Any], exit_code: int, attempt: int) -> Happenin
     if error["environment"] != "passing":
         return Fail(fault, "environment", final=True)
     delay = min(_LONGEST_ENVIRONMENT_WAIT_S, _FIRST_ENVIRONMENT_WAIT_S * 2.0 ** min(attempt - 1, 9))
-    return Snooze(delay, fault.message[:_TYPE_LIMIT], "environment", fault)
+    return Snooze(delay, fault.message[: limits.NOTE], "environment", fault)
 
 
 def _read_exception(error: dict[str, Any], exit_code: int) -> Happening:
@@ -124,9 +122,9 @@ def _fault(error: dict[str, Any], exit_code: int) -> Fault:
     """Read what a task wrote, which may be anything, cut to a length that a record can carry."""
     trace = error.get("traceback")
     return Fault(
-        _text(error.get("type", "Error"))[:_TYPE_LIMIT],
-        _text(error.get("message", ""))[:_TEXT_LIMIT],
-        None if trace is None else _text(trace)[-_TEXT_LIMIT:],
+        _text(error.get("type", "Error"))[: limits.ERROR_TYPE],
+        _text(error.get("message", ""))[: limits.ERROR_TEXT],
+        None if trace is None else _text(trace)[-limits.ERROR_TEXT :],
         exit_code,
     )
 
@@ -135,7 +133,7 @@ def _bases(error: dict[str, Any]) -> tuple[str, ...]:
     found = error.get("bases")
     if not isinstance(found, list):
         return ()
-    return tuple(_text(each)[:_TYPE_LIMIT] for each in found[:_BASES_LIMIT])
+    return tuple(_text(each)[: limits.ERROR_TYPE] for each in found[: limits.ERROR_BASES])
 
 
 def _text(value: object) -> str:
