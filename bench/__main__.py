@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from bench.against_peers import peers
+from bench.beats import beats
 from bench.command_tasks import commands, costs
 from bench.due import due
 from bench.flow_speed import flows
@@ -16,6 +17,7 @@ from bench.order import lines, programs
 from bench.page import page
 from bench.preloaded_tasks import preload
 from bench.short_tasks import threads
+from bench.sql_peers import sql_peers
 from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
 
@@ -32,6 +34,8 @@ OTHERS = {
     "costs": costs,
     "streams": streams,
     "page": page,
+    "sql": sql_peers,
+    "beats": beats,
 }
 PARTS = [*OF_STORES, *OTHERS, "peers"]
 

@@ -62,7 +62,7 @@ def peers(only: Sequence[str] | None = None) -> None:
     from tests.servers.finding import redis_binary
     from tests.servers.redis import free_port, serving
 
-    pythons = {"stayer": sys.executable, **_environments(only)}
+    pythons = {"stayer": sys.executable, **environments(only)}
     port = free_port()
     with (
         serving(redis_binary(), "--port", str(port), "--bind", "127.0.0.1"),
@@ -174,10 +174,10 @@ def _cpu_of_all(pids: list[int]) -> float:
     return sum(cpu_seconds(each) for pid in pids for each in (pid, *descendants(pid)))
 
 
-def _environments(only: Sequence[str] | None) -> dict[str, str]:
+def environments(only: Sequence[str] | None, versions: Path = _VERSIONS) -> dict[str, str]:
     """The Python of each peer; an environment is made anew when its versions change."""
     found = {}
-    known = tomllib.loads(_VERSIONS.read_text())
+    known = tomllib.loads(versions.read_text())
     for name in only or known:
         if name not in known:
             raise SystemExit(f"no peer {name!r}: there are {', '.join(known)}")

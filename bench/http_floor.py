@@ -22,6 +22,7 @@ from stayer.http.routes import ROUTES
 from stayer.http.server import make_app
 from stayer.http.service import Service, Settings
 from stayer.http.submit import submit
+from stayer.http.token_places import TokenFile
 from stayer.http.tokens import Access
 from stayer.stores import open_store
 
@@ -53,7 +54,9 @@ def ours(store: str, access_file: str, audit_log: str) -> ASGIApp:
     table = tuple(
         replace(route, wait=nothing) if route.wait is submit else route for route in ROUTES
     )
-    service = Service(open_store(store), Access(Path(access_file)), Settings(audit_log=audit_log))
+    service = Service(
+        open_store(store), Access(TokenFile(Path(access_file))), Settings(audit_log=audit_log)
+    )
     return make_app(service, table)
 
 

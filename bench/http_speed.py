@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 
 from bench.kinds import Kind
 from bench.measure import ratio, say
-from stayer.http.tokens import Access, Role
+from stayer.http.token_places import TokenFile
+from stayer.http.token_records import Role
+from stayer.http.tokens import Access
 
 CONNECTIONS = 32
 SECONDS = 3.0
@@ -99,7 +101,7 @@ def served(store: str, role: Role = "submit") -> Iterator[Server]:
         with _started(command) as (pid, said):
             port = re.search(r":(\d+)$", said)
             assert port is not None, said
-            access = Access(Path(access_file))
+            access = Access(TokenFile(Path(access_file)))
             more = tuple(access.add(f"bench {each}", role) for each in range(4))
             yield Server(pid, int(port[1]), token, more)
 
@@ -126,7 +128,7 @@ def _files(role: Role = "submit") -> Iterator[tuple[str, str, str]]:
     """A token, the file that knows it, and a file for the audit log."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "access.json")
-        yield Access(file).add("bench", role), str(file), str(Path(folder, "audit.log"))
+        yield Access(TokenFile(file)).add("bench", role), str(file), str(Path(folder, "audit.log"))
 
 
 @contextmanager

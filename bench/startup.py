@@ -11,7 +11,10 @@ import tempfile
 
 from bench.measure import say
 
-_TASK = "import stayer.task.__main__, stayer; stayer.App().task(name='f')(lambda x: x)"
+_TASK = (
+    "from stayer.task.__main__ import begin\n"
+    "begin(['app', '']); import stayer; stayer.App().task(name='f')(lambda x: x)"
+)
 """What each function in a process of its own imports, before its own module does anything."""
 
 
@@ -21,7 +24,7 @@ def cpu(command: list[str], store: str, runs: int = 11) -> float:
     times = []
     for _ in range(runs):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+        subprocess.run(command, check=True, capture_output=True, env=environment)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return statistics.median(times)

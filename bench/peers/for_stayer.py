@@ -20,6 +20,11 @@ def nothing(number: int) -> int:
     return leave(number)
 
 
+def install() -> None:
+    """Make its tables."""
+    app.client.store.setup()
+
+
 def submit_each(numbers: Iterator[int]) -> None:
     app.client.store.setup()  # connects
     for number in numbers:

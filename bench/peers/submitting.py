@@ -25,7 +25,9 @@ def main() -> None:
     peer, how, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
     module = importlib.import_module(f"bench.peers.for_{peer}")
     found: list[float] = []
-    if how == "pickup":
+    if how == "install":
+        _install(getattr(module, "install", None))
+    elif how == "pickup":
         _call(module.submit_each, _probes(count, found))
         found = found[1:]  # the first one finds nothing ready
     else:
@@ -38,6 +40,16 @@ def main() -> None:
         _call(module.submit_each if how == "each" else module.submit_bulk, _timed(numbers, begin))
         found = [time.perf_counter() - begin[0]]
     print(json.dumps(found))
+
+
+def _install(function: Any) -> None:
+    made = None if function is None else function()
+    if inspect.isawaitable(made):
+        asyncio.run(_awaited(made))
+
+
+async def _awaited(this: Any) -> None:
+    await this
 
 
 def _call(function: Any, numbers: Iterator[int]) -> None:
