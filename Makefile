@@ -22,7 +22,7 @@ FAULTS := $(filter-out $(addprefix %test_,$(addsuffix .py, app_of_task_user task
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-rounds check bench docs pictures release-check lock format clean moved
+.PHONY: help demo test test-long test-rounds check bench docs reference pictures release-check container-check lock format clean moved
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -56,12 +56,20 @@ docs: $(DOCS_ENV) ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON_IN_ENV) -m mkdocs build --strict
 	@echo "Open site/index.html"
 
+# What docs/*.py write; a test runs each of them with --check.
+reference: $(ENV) ## Write what the documentation and the JavaScript client repeat of the code
+	@for script in diagram field_tables layers cli_reference http_reference metrics_reference typescript_records; do \
+	    $(PYTHON_IN_ENV) docs/$$script.py || exit 1; done
+
 pictures: $(ENV) ## Take the pictures of the web page that README shows
 	@$(SERVERS)
 	@$(PYTHON_IN_ENV) -m tests.ui.pictures
 
 release-check: ## Build wheel and sdist, and try them in empty environments
 	@$(or $(PYTHON),python3) .ci/release-check
+
+container-check: ## Build the container image and run it in namespaces (root, podman)
+	@$(or $(PYTHON),python3) .ci/container-check $(ARGS)
 
 lock: ## Write requirements/, the exact versions with hashes (ARGS=--upgrade for newer ones)
 	@.ci/lock $(ARGS)

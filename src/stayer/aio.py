@@ -494,6 +494,8 @@ class Client(_Facade[sync.Client]):
     get_listener = _lazily(sync.Client.get_listener, Listener)
     queues = _awaited(sync.Client.queues)
     workers = _awaited(sync.Client.workers)
+    set_worker = _awaited(sync.Client.set_worker)
+    drop_worker = _awaited(sync.Client.drop_worker)
     failures = _awaited(sync.Client.failures)
     notices = _awaited(sync.Client.notices)
     retry_notices = _awaited(sync.Client.retry_notices)

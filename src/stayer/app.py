@@ -11,7 +11,7 @@ import copy
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -33,8 +33,10 @@ import msgspec
 from stayer.client.arguments import Arguments, from_json, to_json
 from stayer.client.submit import Defaults, Life, build, submit, submit_many, with_parameters
 from stayer.client.values import Duration, Moment, seconds
+from stayer.core import patterns
 from stayer.core.errors import BadInput, BadResult
 from stayer.core.model import JSON, NewTask, Task, Value
+from stayer.core.submit.names import check_word
 from stayer.task.context import Context, current_task
 
 P = ParamSpec("P")
@@ -73,6 +75,7 @@ class App:
         self._url, self._client = _url_and_client(url_or_client)
         self._connecting = threading.Lock()
         self._functions: dict[str, TaskFunction[..., Any]] = {}
+        self._routes: dict[str, TaskFunction[..., Any]] = {}
         self._before: list[Callable[[Context], object]] = []
         self._after: list[Callable[[Context], object]] = []
         self._schedules: dict[str, Schedule] = {}
@@ -99,6 +102,11 @@ class App:
         """What its tasks are called."""
         return tuple(self._functions)
 
+    @property
+    def routes(self) -> tuple[str, ...]:
+        """Patterns of the names of other tasks that it runs."""
+        return tuple(self._routes)
+
     @overload
     def task(
         self, function: Callable[Concatenate[Context, P], Coro[R]], /
@@ -117,6 +125,7 @@ class App:
         *,
         name: str | None = None,
         queue: str | None = None,
+        match: str | Sequence[str] = (),
         **options: Unpack[Life],
     ) -> _Register: ...
     def task(
@@ -126,12 +135,16 @@ class App:
         *,
         name: str | None = None,
         queue: str | None = None,
+        match: str | Sequence[str] = (),
         **options: Unpack[Life],
     ) -> TaskFunction[..., Any] | _Register:
         """Make a function a task; the options hold for each submission that says nothing else.
 
-        A parameter annotated `Context` is given the running task, and is not submitted.
+        A parameter annotated `Context` is given the running task, and is not submitted. The
+        function also runs tasks whose name fits one of the patterns of `match`, such as `film-*`,
+        and is that of no function; the first one that fits.
         """
+        fitting = (match,) if isinstance(match, str) else tuple(match)
 
         def register(function: Callable[..., Any]) -> TaskFunction[..., Any]:
             called = _stable_name(function) if name is None else name
@@ -140,6 +153,9 @@ class App:
             if made.name in self._functions:
                 raise BadInput(f"there is a task {made.name} already: give this one another name")
             self._functions[made.name] = made
+            for pattern in fitting:
+                check_word("match", pattern)
+                self._routes.setdefault(pattern, made)
             return made
 
         return cast(_Register, register) if function is None else register(function)
@@ -197,7 +213,7 @@ class App:
 
     def is_async(self, name: str) -> bool:
         """Tell whether the task of this name is awaited."""
-        return isinstance(self._functions.get(name), AsyncTaskFunction)
+        return isinstance(self._find(name), AsyncTaskFunction)
 
     def call(self, task: Task | TaskHandle[object] | Context) -> Value:
         """Run the function of a task with its parameters; the result as it is to be stored."""
@@ -228,10 +244,16 @@ class App:
                 hook(task)
 
     def _function_of(self, task: Task | TaskHandle[object] | Context) -> TaskFunction[..., Any]:
-        function = self._functions.get(task.name or "")
+        function = self._find(task.name or "")
         if function is None:
             raise BadInput(f"no function for task {task.id}: {task.name!r} is not in this app")
         return function
+
+    def _find(self, name: str) -> TaskFunction[..., Any] | None:
+        if (function := self._functions.get(name)) is not None or not name:
+            return function
+        fitting = (made for route, made in self._routes.items() if patterns.matches(name, route))
+        return next(fitting, None)
 
 
 def _url_and_client(given: str | Client | None) -> tuple[str | None, Client | None]:
@@ -278,7 +300,7 @@ def app_of(function: Callable[..., Any], name: str) -> App:
     """
     if isinstance(function, TaskFunction):
         app = copy.copy(function._app)
-        app._functions = {name: function}
+        app._functions, app._routes = {name: function}, {}
         return app
     app = App()
     app.task(name=name)(function)

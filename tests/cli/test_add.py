@@ -191,7 +191,7 @@ def test_the_ids_of_deleted_tasks_are_left_out_of_many(
         (["--data", "@."], ["can't be read"]),
         (["--data", json.dumps("x" * PARAMETERS_LIMIT)], ["limit is 1"]),
         (["--id", ""], ["id"]),
-        (["--id", "x" * 201], ["201 characters"]),
+        (["--id", "x" * 257], ["257 characters"]),
         (["--id", "a\x1b[31m"], [r"\x1b[31m"]),
         (["--id", " a"], ["spaces"]),
         (["--id", "a\nb"], [r"a\nb"]),

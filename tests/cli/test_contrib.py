@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,9 @@ import pytest
 from stayer.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
-UNITS = sorted((ROOT / "contrib" / "systemd").iterdir())
+UNITS = sorted((ROOT / "contrib" / "systemd").rglob("*.service"))
 UNIT = ROOT / "contrib" / "systemd" / "stayer-worker.service"
+USER_UNIT = ROOT / "contrib" / "systemd" / "user" / "stayer-worker.service"
 SERVER = ROOT / "contrib" / "systemd" / "stayer-serve.service"
 COMPOSE = ROOT / "contrib" / "container" / "compose.yml"
 RECIPE = ROOT / "contrib" / "container" / "Dockerfile"
@@ -28,22 +31,34 @@ def known_options(verb: str) -> set[str]:
     return shared | {option for parameter in command.params for option in parameter.opts}
 
 
+def is_users(unit: Path) -> bool:
+    return unit.parent.name == "user"
+
+
+def named(unit: Path) -> str:
+    return f"{unit.parent.name}/{unit.name}"
+
+
 def systemd_analyze(*words: str) -> subprocess.CompletedProcess[str]:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("NOT CHECKED: there is no systemd-analyze here to verify the units with")
     words = ("systemd-analyze", *words)
-    return subprocess.run(words, capture_output=True, text=True, check=False)
+    # Units of a user are verified by a manager that wants a folder for its sockets.
+    environment = {"XDG_RUNTIME_DIR": tempfile.gettempdir(), **os.environ}
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+@pytest.mark.parametrize("unit", UNITS, ids=named)
 def test_a_unit_is_well_formed(tmp_path: Path, unit: Path) -> None:
     program = tmp_path / "stayer"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     copy = tmp_path / unit.name
-    copy.write_text(unit.read_text().replace("/opt/stayer/bin/stayer", str(program)))
+    text = unit.read_text().replace("/opt/stayer/bin/stayer", str(program))
+    copy.write_text(text.replace("%h/.local/bin/stayer", str(program)))
 
-    done = systemd_analyze("verify", "--man=no", str(copy))
+    whose = ["--user"] if is_users(unit) else []
+    done = systemd_analyze("verify", *whose, "--man=no", str(copy))
 
     complaints = [line for line in done.stderr.splitlines() if unit.name in line]
     assert (done.returncode, complaints) == (0, []), done.stderr
@@ -68,8 +83,9 @@ def test_the_server_can_do_little_harm() -> None:
         "ExecReload=/bin/kill -HUP $MAINPID",
     ],
 )
-def test_the_unit_leaves_tasks_alone(line: str) -> None:
-    assert line in UNIT.read_text().splitlines()
+def test_the_units_of_workers_leave_tasks_alone(line: str) -> None:
+    for unit in (UNIT, USER_UNIT):
+        assert line in unit.read_text().splitlines()
 
 
 @pytest.mark.parametrize(
@@ -89,8 +105,17 @@ def test_the_unit_gives_no_rights_that_tasks_do_not_need(line: str) -> None:
     assert line in UNIT.read_text().splitlines()
 
 
+def test_a_users_unit_asks_for_nothing_that_only_root_may_give() -> None:
+    for unit in filter(is_users, UNITS):
+        settings = re.findall(r"^(\w+)=", unit.read_text(), re.MULTILINE)
+        of_root = r"User|Group|CapabilityBoundingSet|StateDirectory|Private\w+|Protect\w+"
+        assert [name for name in settings if re.fullmatch(of_root, name)] == []
+        assert "WantedBy=default.target" in unit.read_text().splitlines()
+
+
 def test_the_unit_has_nothing_that_would_part_tasks_from_the_next_worker() -> None:
-    settings = re.findall(r"^(\w+)=", UNIT.read_text(), re.MULTILINE)
+    texts = UNIT.read_text() + USER_UNIT.read_text()
+    settings = re.findall(r"^(\w+)=", texts, re.MULTILINE)
     # Those that make a namespace at each start, or forbid what keepers do.
     harmful = r"Private\w+|Protect\w+|\w+Paths|RootDirectory|Bind\w+|RestrictNamespaces|RemoveIPC"
 
@@ -98,9 +123,10 @@ def test_the_unit_has_nothing_that_would_part_tasks_from_the_next_worker() -> No
     assert [name for name in settings if re.fullmatch(harmful, name)] == []
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+@pytest.mark.parametrize("unit", UNITS, ids=named)
 def test_a_unit_has_a_place_for_a_password_that_not_everybody_can_read(unit: Path) -> None:
-    assert re.search(r"^EnvironmentFile=-/etc/stayer/\w+\.env$", unit.read_text(), re.MULTILINE)
+    place = "%E" if is_users(unit) else "/etc"
+    assert re.search(rf"^EnvironmentFile=-{place}/stayer/\w+\.env$", unit.read_text(), re.MULTILINE)
 
 
 def test_the_container_is_installed_by_hashes() -> None:
@@ -112,7 +138,7 @@ def test_the_container_is_installed_by_hashes() -> None:
     assert (ROOT / "requirements" / f"{extra}.txt").exists()
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+@pytest.mark.parametrize("unit", UNITS, ids=named)
 def test_a_unit_calls_its_command_as_it_is(unit: Path) -> None:
     [line] = re.findall(r"^ExecStart=(.*)$", unit.read_text(), re.MULTILINE)
     _, verb, *words = shlex.split(line)

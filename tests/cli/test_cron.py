@@ -62,10 +62,10 @@ def test_json_tells_of_the_last_task_and_of_what_follows(stayer: Here, store: St
 def test_the_next_ticks_are_shown_one_below_the_other(stayer: Here) -> None:
     stayer("cron", "add", *NIGHTLY, "--", "make").works()
     *_, first, _, _, _, last = stayer("cron", "show", "nightly").works().lines
-    assert first.startswith("next:       2")
-    assert last.startswith("            2")
+    assert first.startswith("next       2")
+    assert last.startswith("           2")
     stayer("cron", "pause", "nightly").works()
-    assert "next:       paused" in stayer("cron", "show", "nightly").works().lines
+    assert "next       paused" in stayer("cron", "show", "nightly").works().lines
 
 
 def test_the_same_again_is_no_error_but_another_is(stayer: Here, store: Store) -> None:

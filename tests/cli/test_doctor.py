@@ -33,6 +33,7 @@ def findings(stayer: Here, code: int) -> dict[str, Any]:
 
 def test_a_healthy_store_is_ok_in_every_way(stayer: Here, store: Store) -> None:
     fill(store, 3)
+    register(store, "w")
 
     found = findings(stayer, 0)
 
@@ -44,6 +45,7 @@ def test_a_healthy_store_is_ok_in_every_way(stayer: Here, store: Store) -> None:
 
 
 def test_people_get_a_line_a_check(stayer: Here, store: Store) -> None:
+    register(store, "w")
     lines = stayer("doctor").works().lines
 
     assert len(lines) == len(CHECKS)
@@ -56,6 +58,16 @@ def test_no_store_is_a_failure_and_none_is_made(stayer: Here, tmp_path: Path) ->
     assert found["file"]["status"] == "fail"
     assert "stayer init" in found["file"]["todo"]
     assert not (tmp_path / "stayer.db").exists()
+
+
+def test_who_has_no_worker_hears_how_to_start_one(stayer: Here, store: Store) -> None:
+    found = findings(stayer, 0)["workers"]
+    assert (found["status"], "no worker yet" in found["message"]) == ("ok", True)
+    assert "stayer up" in found["todo"]
+
+    fill(store, 3)
+    found = findings(stayer, 0)["workers"]
+    assert (found["status"], found["message"]) == ("warn", "no worker, and 3 tasks to run")
 
 
 def test_no_folder_is_a_failure(stayer: Here) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import tomllib
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -12,14 +13,21 @@ import pytest
 
 from stayer.config import SETTINGS
 from stayer.store import Store
+from stayer.stores import open_store
 from tests.cli.running import Apart, Here
-from tests.contract.builders import get
+from tests.contract.builders import get, register
 
 
 def test_init_makes_the_store_and_says_where(stayer: Here, url: str, tmp_path: Path) -> None:
-    assert stayer("init").works().out == f"{url} is made\n"
+    assert stayer("init").works().lines[0] == f"{url} is made"
     assert (tmp_path / "stayer.db").stat().st_size > 0
-    assert stayer("init").works().out == f"{url} is ready\n"
+    assert stayer("init").works().lines == [
+        f"{url} is ready",
+        "next: `stayer up` runs a worker here, `stayer add -- COMMAND` submits a task",
+    ]
+    with closing(open_store(url)) as store:
+        register(store, "w")
+    assert stayer("init").works().lines == [f"{url} is ready"]
 
 
 def test_init_keeps_what_is_there(stayer: Here) -> None:
@@ -37,7 +45,7 @@ def test_with_no_setting_the_store_is_in_the_users_data_folder(
 
     made = stayer("init", STAYER_STORE="").works()
 
-    assert made.out == f"sqlite:///{file} is made\n"
+    assert made.lines[0] == f"sqlite:///{file} is made"
     assert file.exists()
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
@@ -119,6 +127,21 @@ def test_write_makes_a_file_that_gives_the_same_settings(
     again = stayer("--config", "sub/my.toml", "config", "--json", STAYER_STORE="")
     assert again.works().json["queue"]["value"] == "night"
     assert again.json["store"]["value"] == url
+
+
+def test_write_takes_the_options_of_a_worker(stayer: Here, folder: Path, url: str) -> None:
+    (folder / "stayer.toml").write_text("[worker]\nslots = 2\nevenly = true\n")
+    options = ["-q", "a", "-q", "b", "--slots", "4", "--time-limit", "2h", "--allow-commands", "-v"]
+    stayer("config", "--write", "my.toml", *options).works()
+    assert tomllib.loads((folder / "my.toml").read_text())["worker"] == {
+        "queues": ["a", "b"], "slots": 4, "time_limit": 7200, "allow_commands": True,
+        "evenly": True, "log_level": "debug",
+    }  # fmt: skip
+    stayer("--config", "my.toml", "config", "--json", STAYER_STORE="").works()
+    stayer("config", "--slots", "4").refuses("--slots is for --write")
+    stayer("config", "--write", "no.toml", "--take-over").refuses("--take-over")
+    stayer("config", "--write", "no.toml", "--heartbeat", "1h").refuses("longer lease")
+    assert not (folder / "no.toml").exists()
 
 
 def test_write_replaces_nothing_unless_forced(stayer: Here, folder: Path) -> None:

@@ -125,8 +125,9 @@ def test_what_is_wrong_is_said_and_the_session_goes_on(url: str, client: Client)
     assert "--allow-commands" in session.refusal("submit_task", command=["rm", "x"])
     assert session.ask("tools/call", {"name": "rm"})["error"]["code"] == -32602
     assert session.ask("resources/list")["error"]["code"] == -32601
-    session.send(b"{no json")
-    assert session.receive()["error"]["code"] == -32700
+    for odd in (b"{no json", b"[" * 100_000):
+        session.send(odd)
+        assert session.receive()["error"]["code"] == -32700
     session.send([1])
     assert session.receive()["error"]["code"] == -32600
     assert session.ask("initialize", {"protocolVersion": "1999-01-01"})["result"]["protocolVersion"]

@@ -48,7 +48,7 @@ def test_json_is_an_array_of_queues(stayer: Here, store: Store) -> None:
 
     assert list(queue) == [
         "name", "paused", "limit", "key_limit", "key_limits", "rate", "fair", "notify",
-        "next_start", "counts", "workers", "oldest", "retention",
+        "defaults", "next_start", "counts", "workers", "oldest", "retention",
     ]  # fmt: skip
     assert (queue["name"], queue["counts"]["pending"]) == ("q", 1)
 
@@ -101,6 +101,7 @@ def test_limits_of_keys_rate_and_turns_are_set_and_taken_away(stayer: Here, stor
         (["set", "q", "--rate", "0/1h"], ["rate", "at least 1"]),
         (["set", "q", "--rate", "5/1x"], ["rate"]),
         (["set", "q", "--fair", "nobody"], ["--fair"]),
+        (["set", "q", "--default", "priority=1"], ["no default for 'priority'", "retries"]),
         (["set", "q", "--limit", "-1"], ["--limit"]),
         (["set", "q", "--limit", "²"], ["--limit"]),
         (["set", "q", "--limit", str(2**31)], ["--limit"]),
@@ -169,3 +170,19 @@ def test_a_queue_may_be_limited_and_paused_before_its_first_task(
     found = {queue.name: (queue.limit, queue.paused) for queue in store.queues()}
     assert found == {"q": (None, False), "crawl": (2, False), "qq": (None, True)}
     stayer("resume", "-q", "nope").refuses("no queue 'nope'")
+
+
+def test_defaults_are_set_and_taken_away(stayer: Here, store: Store) -> None:
+    fill(store, 1)
+    said = stayer(
+        "queues", "set", "q", "--default", "retries=2", "--default", "time-limit=1d",
+        "--default", "retry_on=oom, timeout",
+    ).works()  # fmt: skip
+    assert said.out == "q defaults retries 2, retry_on oom,timeout, time_limit 1d 0h\n"
+    stayer("add", "-q", "q", "--id", "silent", "--", "true").works()
+    stayer("add", "-q", "q", "--id", "other", "--retries", "0", "--", "true").works()
+    tasks = store.get(["silent", "other"])
+    assert [task.policy.retries for task in tasks if task] == [2, 0]
+    assert [task.policy.time_limit for task in tasks if task] == [86400.0, 86400.0]
+    left = stayer("queues", "set", "q", "--default", "retries=none").works().out
+    assert left == "q defaults retry_on oom,timeout, time_limit 1d 0h\n"

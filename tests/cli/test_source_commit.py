@@ -56,7 +56,8 @@ def test_nothing_about_git_keeps_a_command_from_being_submitted(
     commit = repository.commit(a="1")
     stayer("add", "--id", "no-git", "--", "true", PATH=str(folder)).works()
     slow = folder / "git"
-    slow.write_text(f'#!/bin/sh\ncase "$*" in *status*) exec sleep 60;; esac\necho {commit}\n')
+    slow.write_text(f'#!/bin/sh\ncase "$*" in *filter*) exit 1;; *porcelain*) exec sleep 60;; '
+                    f"esac\necho {commit}\n")  # fmt: skip
     slow.chmod(0o755)
     monkeypatch.setattr(checkout, "_PATIENCE_S", 1.0)
     found = f"{folder}:{os.environ['PATH']}"
@@ -83,4 +84,11 @@ def test_no_program_that_the_checkout_names_is_run(
     monkeypatch.chdir(repository.folder)
     stayer("add", "--id", "t", "--", "true").works()
     assert get(store, "t").source_commit == commit
+    assert not (folder / "ran").exists()
+
+    (repository.folder / ".gitattributes").write_text("* filter=x\n")
+    (repository.folder / "a.py").write_text("2")
+    repository.run("config", "filter.x.clean", str(evil))
+    stayer("add", "--id", "filtered", "--", "true").works()
+    assert get(store, "filtered").source_commit == f"{commit}-unchecked"
     assert not (folder / "ran").exists()

@@ -35,11 +35,12 @@ def test_one_id_for_all_combinations(stayer: Here, store: Store) -> None:
     ).works()  # fmt: skip
 
     [id] = done.lines
-    assert flows.get(store, id).totals["pending"] == 3
+    assert flows.get(store, id).totals["pending"] == 10
+    assert store.queues()[0].key_limits == {f"sweep {id}": 3}
     task = get(store, f"{id}.sweep.9")
     assert task.command == ("train", "--lr", "0.01", "--seed", "5")
     assert task.parameters == {"epochs": 3, "lr": 0.01, "seed": 5}
-    assert (task.policy.retries, task.state) == (1, "waiting")
+    assert (task.policy.retries, task.key) == (1, f"sweep {id}")
 
 
 def test_a_function_gets_the_values_as_parameters(stayer: Here, store: Store) -> None:
@@ -116,18 +117,20 @@ def test_sweeps_are_listed_apart_from_other_flows(stayer: Here, ended: str, stor
 
 
 @pytest.mark.parametrize("verb", ["clone", "retry"])
-def test_a_command_that_names_its_parameters_gets_no_others_without_them(
+def test_a_command_that_names_its_parameters_changes_with_them(
     stayer: Here, store: Store, ended: str, verb: str
 ) -> None:
-    stayer(verb, "s.sweep.1", "-p", "lr=0.05").refuses("give the whole command too")
-    assert get(store, "s.sweep.1").state == "failed"
-
-    command = ("--", "train", "--lr", "0.05", "2")
-    done = stayer(verb, "s.sweep.1", "-p", "lr=0.05", *command).works()
-
+    done = stayer(verb, "s.sweep.1", "-p", "lr=0.05").works()
     task = get(store, "s.sweep.1" if verb == "retry" else done.lines[0])
-    assert task.command == command[1:]
+    assert task.command == ("train", "--lr", "0.05", "2")
     assert task.parameters == {"lr": 0.05, "seed": 2}
+
+
+def test_the_command_of_a_sweep_that_is_not_known_gets_no_other_parameters(
+    stayer: Here, store: Store
+) -> None:
+    submit(store, new("s.sweep.1", flow="s", part="sweep", command=("train", "2")))
+    stayer("clone", "s.sweep.1", "-p", "seed=3").refuses("give the whole command too")
 
 
 def test_its_id_is_understood_by_show_and_cancel(stayer: Here, store: Store, ended: str) -> None:
@@ -137,3 +140,12 @@ def test_its_id_is_understood_by_show_and_cancel(stayer: Here, store: Store, end
     assert stayer("cancel", "t").works().lines == [f"t.sweep.{n} cancelled" for n in (2, 1, 0)]
     assert stayer("retry", "s").works().lines == ["s.sweep.1 pending"]
     stayer("show", "nothing").refuses("no task 'nothing'")
+
+
+def test_the_beginning_of_the_id_of_a_sweep_is_enough(stayer: Here, store: Store) -> None:
+    sweep = stayer("sweep", "-p", "n=1,2", "--", "train", "{n}").works().lines[0]
+    assert stayer("show", f"{sweep[:6]}.sweep.1", "--json").works().json["command"] == [
+        "train",
+        "2",
+    ]
+    stayer("show", f"{sweep[:6]}.sweep.7").refuses("no task")

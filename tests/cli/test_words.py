@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import rich_click as click
 
 from stayer.cli import HABITS, VERBS
+from stayer.cli.command import OPTION_PANELS
 from stayer.cli.main import cli
-from stayer.cli.submit import PANELS
-from stayer.core.fields import SUBMISSION
+from stayer.core.fields import Panel
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.contract.builders import get, new, register, started, submit
@@ -86,10 +87,9 @@ def test_add_with_nothing_shows_its_usage(stayer: Here, store: Store) -> None:
 
 def test_the_options_of_a_task_are_shown_in_groups(stayer: Here) -> None:
     text = stayer("add", "--help").works().out
-    places = [text.index(f"{panel}:") for panel in PANELS]
-    assert len({*places}) == len(PANELS)
-    named = {name for names in PANELS.values() for name in names}
-    assert named == {name for name, field in SUBMISSION.items() if field.row.help is not None}
+    places = [text.index(f"{panel}:") for panel in get_args(Panel)]
+    assert len({*places}) == len(places)
+    assert {*OPTION_PANELS} == {*get_args(Panel)}
 
 
 def test_a_project_is_found_from_its_subfolders(
@@ -128,6 +128,28 @@ def test_columns_are_chosen(stayer: Here, store: Store) -> None:
     assert lines[1].split() == ["t", "'a", "b'", "p", "q", "3"]
     stayer("ls", "-o", "stat").refuses("no such column", "state")
     stayer("ls", "-o", "id", "--json").refuses("-o is for the table")
+
+
+def test_a_template_makes_a_line_of_each_task(stayer: Here, store: Store) -> None:
+    submit(store, new("a", parameters={"n": [1, {"x": "é\n"}], "long": "y" * 300}))
+    submit(store, new("b", command=("sh", "a b"), meta={"team": "vision"}))
+
+    found = stayer("ls", "-o", "{id} {{{state}}};{meta.team}{progress.message}").works()
+    assert found.lines == ["b {pending};vision", "a {pending};"]
+    assert stayer("show", "a", "-o", "{parameters.n[0]} {parameters.n}").works().lines == [
+        '1 [1,{"x":"é\\n"}]'
+    ]
+    assert stayer("show", "a", "-o", "{parameters.long}").works().lines == ["y" * 300]
+    assert stayer(
+        "show", "b", "-o", "{command_line}|{error}|{kind}|{started-at}"
+    ).works().lines == ["sh 'a b'||sh a b|"]
+    for wrong, why in (
+        ("{stat}", "no such column"), ("{id", "a brace is open"), ("{}", "name a field"),
+        ("{meta.}", "no path"),
+    ):  # fmt: skip
+        stayer("ls", "-o", wrong).refuses(why)
+    stayer("ls", "-o", "{id}", "--json").refuses("-o is for the table")
+    stayer("show", "a", "-o", "{id}", "--json").refuses("exclude each other")
 
 
 def test_json_says_what_was_done(stayer: Here, store: Store) -> None:

@@ -15,12 +15,14 @@ from urllib.request import urlopen
 import pytest
 
 from stayer import config
+from stayer.cli.daemon import begin_daemon
 from stayer.cli.worker_options import WorkerPlan, plan_worker
-from stayer.core.errors import BadConfig
+from stayer.core.errors import BadConfig, BadInput
 from stayer.worker.threads.commit_outcomes import FailureLog
 from tests.cli.running import Apart, Here
 from tests.cli.terminal import Terminal
 from tests.cli.working import Site
+from tests.contract.builders import new
 from tests.faults.fleet import until
 
 FILE = """
@@ -354,6 +356,118 @@ def test_the_log_tells_what_became_of_each_task(fleet: Site) -> None:
     assert "stopping 1 task (" in said
     assert "Ctrl-C again kills at once; `kill -HUP` instead" in said
     assert "task long (sleep) was handed back after " in said
+
+
+@pytest.mark.parametrize("threads", [(), ("--threads", "2")])
+def test_a_function_runs_tasks_whose_names_fit(
+    fleet: Site, folder: Path, threads: tuple[str, ...]
+) -> None:
+    (folder / "routed.py").write_text(
+        "from stayer import App, Context\n"
+        "app = App()\n"
+        "@app.task(name='film', match=['film-*', 'clip?'])\n"
+        "def film(task: Context) -> str:\n"
+        "    return f'film {task.name}'\n"
+        "@app.task(name='film-short')\n"
+        "def short() -> str:\n"
+        "    return 'short'\n"
+        "@app.task(match='*-7')\n"
+        "async def later() -> str:\n"
+        "    return 'later'\n"
+    )
+    environment = ("--env", f"PYTHONPATH={folder}")
+    names = ("film", "film-7", "clip1", "film-short", "song-7", "song")
+    fleet.store.submit([new(name, "default", name=name) for name in names])
+    fleet.start("--app", "routed", *environment, *threads)
+    results = {name: fleet.until_ended(name).result for name in names[:-1]}
+    assert results == {
+        "film": "film film", "film-7": "film film-7", "clip1": "film clip1",
+        "film-short": "short", "song-7": "later",
+    }  # fmt: skip
+    assert fleet.get("song").state == "pending"
+
+
+def test_a_heartbeat_is_at_most_an_eighth_of_the_lease(plan, folder: Path) -> None:
+    (folder / "stayer.toml").write_text('[worker]\nheartbeat = "3s"\n')
+    assert plan().behaviour["heartbeat"] == 3.0
+    assert plan(heartbeat=15.0).behaviour["heartbeat"] == 15.0
+    with pytest.raises(BadInput, match="give 15s or less, or a longer lease"):
+        plan(heartbeat=16.0)
+
+
+def test_the_file_of_a_class_has_arguments(fleet: Site, apart: Apart, folder: Path) -> None:
+    (folder / "work.py").write_text(
+        "import sys\n"
+        "loaded = sys.argv[1:]\n"
+        "class Run:\n"
+        "    def __init__(self, task): ...\n"
+        "    def run(self): return [loaded, sys.argv[1:]]\n"
+    )
+    fleet.start("--run", str(folder / "work.py"), "--", "--quality", "high")
+    fleet.store.submit([new("t", "default")])
+    words = ["--quality", "high"]
+    assert fleet.until_ended("t").result == [words, words]
+    apart("worker", "--allow-commands", "word").refuses("--exec CMD or --run FILE")
+
+
+def test_a_command_has_arguments_before_the_id(fleet: Site) -> None:
+    fleet.start("--exec", "printf '%s.%s.%s' one", "--", "two words")
+    fleet.store.submit([new("t", "default")])
+    fleet.until_ended("t")
+    [piece] = fleet.store.log("t", 1, 0, 100)
+    assert piece.data == b"one.two words.t"
+
+
+def test_a_daemon_goes_on_when_the_command_has_ended(
+    apart: Apart, fleet: Site, folder: Path
+) -> None:
+    options = ("worker", "--allow-commands", "--state-dir", "state", "--daemon", "w.pid")
+    apart(*options).refuses("--log FILE")
+    apart(*options, "--log", "/no/such/file").refuses("--log /no/such/file")
+
+    done = apart(*options, "--log", "w.log", "--lease", "2s").works()
+
+    pid = int((folder / "w.pid").read_text())
+    try:
+        assert done.out == ""
+        assert apart("run", "--", "echo", "hello").works().out == "hello\n"
+        apart(*options, "--log", "w.log").refuses(f"process {pid}")
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    until(lambda: not fleet.store.workers(), "for it to leave")
+    assert "takes tasks from default" in (folder / "w.log").read_text()
+
+
+@pytest.mark.parametrize("what", ["link", "shared", "other", "pipe"])
+def test_a_daemon_writes_only_to_a_file_of_its_own(folder: Path, what: str) -> None:
+    path, target = folder / "w.pid", folder / "target"
+    target.write_text("of somebody else")
+    match what:
+        case "link":
+            path.symlink_to(target)
+        case "pipe":
+            os.mkfifo(path, 0o600)
+        case _:
+            path.write_text("12\n" if what == "shared" else "something that is no process id")
+            path.chmod(0o666 if what == "shared" else 0o600)
+
+    with pytest.raises(BadInput, match="--daemon"):
+        begin_daemon(str(path), "w.log")
+
+    assert target.read_text() == "of somebody else"
+
+
+def test_how_much_a_worker_logs(plan, folder: Path, fleet: Site) -> None:
+    assert [plan().log_level, plan(verbose=True).log_level] == ["info", "debug"]
+    (folder / "stayer.toml").write_text('[worker]\nlog_level = "error"\n')
+    assert [plan().log_level, plan(quiet=True).log_level] == ["error", "warning"]
+    with pytest.raises(BadInput, match="not both"):
+        plan(quiet=True, verbose=True)
+    fleet.start("--allow-commands", "-v", "--lease", "1h", "--heartbeat", "0.1s")
+    fleet.start("--allow-commands", "--quiet", name="two")
+    until(partial(_has, fleet.folder / "one.log", "DEBUG beat 5 "), "for beats in the log")
+    until(lambda: len(fleet.store.workers()) == 2, "for both to register")
+    assert (fleet.folder / "two.log").read_text() == ""
 
 
 def _has(log: Path, line: str) -> bool:

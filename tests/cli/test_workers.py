@@ -40,7 +40,7 @@ def test_json_is_an_array_of_workers(stayer: Here, store: Store) -> None:
 
     assert list(worker) == [
         "id", "node", "pid", "queues", "slots", "version", "draining", "lease", "keeps",
-        "handles", "number", "started_at", "beat_at", "running", "state",
+        "handles", "number", "started_at", "beat_at", "running", "state", "order",
     ]  # fmt: skip
     assert (worker["id"], worker["queues"], worker["state"]) == ("w", ["q"], "IDLE")
 

@@ -38,3 +38,39 @@ def test_a_loop_over_tasks_ends_when_it_is_to_drain(client: Client) -> None:
         worker_control.drain(client.store, listener.worker.id)
         listening.join(PATIENCE)
         assert not listening.is_alive()
+
+
+def test_a_listener_takes_from_the_queues_that_an_operator_names(client: Client) -> None:
+    with client.get_listener("a") as listener:
+        heard: list[str] = []
+        listening = threading.Thread(
+            target=lambda: heard.extend(task.id for task in [listener.listen()] if task),
+            daemon=True,
+        )
+        listening.start()
+        until(client.store.workers, "for the listener to register")
+        client.set_worker(listener.worker.id, add_queues="b")
+        until(lambda: client.workers()[0].queues == ("a", "b"), "for it to say so")
+        [id] = fill(client.store, 1, "b")
+        listening.join(PATIENCE)
+        assert heard == [id]
+
+
+def test_a_listener_that_is_to_stop_leaves_when_it_is_closed(client: Client) -> None:
+    [id] = fill(client.store, 1)
+    listener = client.get_listener("q")
+    assert listener.listen(0) is not None
+    dropping = threading.Thread(
+        target=lambda: client.drop_worker(listener.worker.id, force=True), daemon=True
+    )
+    dropping.start()
+    until(lambda: client.workers()[0].order is not None, "for it to be told")
+    assert listener.heart is not None
+    listener.heart.beat_now()
+    with pytest.raises(Refused, match="drain"):
+        listener.listen(0)
+    assert client.get_task(id).state == "reserved"
+    listener.close()
+    dropping.join(PATIENCE)
+    assert not dropping.is_alive()
+    assert client.get_task(id).state == "pending"

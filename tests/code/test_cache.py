@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -74,6 +75,59 @@ def test_what_a_build_that_failed_has_left_is_not_used(tmp_path: Path) -> None:
 
     assert not (tmp_path / "key").exists()
     assert not cache.is_complete(str(tmp_path / "key"))
+
+
+def test_what_is_deleted_while_it_is_built_is_built_anew(tmp_path: Path) -> None:
+    envs, tries = tmp_path / "cache" / "envs", []
+
+    def build(path: str, lock: cache.Lock) -> dict[str, object]:
+        tries.append(path)
+        if len(tries) == 1:
+            shutil.rmtree(tmp_path / "cache")
+            raise OSError(2, "No such file or directory")
+        return {}
+
+    found = cache.use(str(envs), "key", build, lambda: None)
+
+    assert len(tries) == 2
+    assert cache.is_complete(found.path)
+    os.close(found.lock)
+
+
+def check_what_is_used(folder: str, seed: int, until_there: str) -> None:
+    """Use environments of many keys, and look whether they stay while they are used."""
+    chance = random.Random(seed)
+
+    def build(path: str, lock: cache.Lock) -> dict[str, object]:
+        (Path(path) / "file").write_text("whole")
+        return {"size": 10}
+
+    while not os.path.exists(until_there):
+        found = cache.use(folder, f"{chance.randrange(20)}", build, lambda: None)
+        for _ in range(5):
+            assert (Path(found.path) / "file").read_text() == "whole"
+            assert cache.is_complete(found.path)
+            time.sleep(0.001)
+        os.close(found.lock)
+
+
+@pytest.mark.long
+def test_nothing_is_evicted_under_those_who_use_it_however_they_meet(tmp_path: Path) -> None:
+    stop, envs = tmp_path / "stop", tmp_path / "envs"
+    users = [
+        PROCESSES.Process(target=check_what_is_used, args=(str(envs), seed, str(stop)))
+        for seed in range(4)
+    ]
+    for user in users:
+        user.start()
+    removed = 0
+    while removed < 2000 and all(user.is_alive() for user in users):
+        removed += len(cache.evict(str(envs), 50, 86400.0))
+    stop.touch()
+    for user in users:
+        user.join()
+    assert [user.exitcode for user in users] == [0] * 4
+    assert removed >= 2000
 
 
 def slowly(folder: str, started: str, counted: str) -> None:

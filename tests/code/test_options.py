@@ -77,7 +77,7 @@ def test_what_is_asked_for_is_shown_with_the_task(stayer: Here) -> None:
     assert "numpy>=2" in stayer("show", id).works().out
     shown = stayer("show", "--json", id).works().json
     assert shown["code"] == {
-        "requirements": ["numpy>=2"], "python": None, "git": None, "files": []
+        "requirements": ["numpy>=2"], "python": None, "git": None, "files": [], "image": None
     }  # fmt: skip
     assert shown["pinned"] is None
 
@@ -92,7 +92,7 @@ def test_a_task_that_is_there_gets_other_code(stayer: Here, store: Store, folder
 
     stayer("edit", id, "--with", "numpy", "--python", "3.12").works()
     assert stayer("show", "--json", id).json["code"] == {
-        "requirements": ["numpy"], "python": "3.12", "git": None, "files": []
+        "requirements": ["numpy"], "python": "3.12", "git": None, "files": [], "image": None
     }  # fmt: skip
     assert '"numpy"' in stayer("show", id).works().out
     clone = stayer("clone", id, "--", "train.py").works().out.strip()

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
+import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from stayer.core.model import Code
-from stayer.task.prepare.programs import find_uv
+from stayer.task.prepare.build import Builder
+from stayer.task.prepare.cache import Lock
+from stayer.task.prepare.programs import Programs, Unprepared, find_uv
 from tests.code.conftest import CodeFleet
 from tests.code.index import digest
 from tests.faults.fleet import until
@@ -173,15 +179,16 @@ def test_credentials_of_the_index_reach_neither_log_nor_task(fleet: CodeFleet) -
     wrap_uv(fleet, "echo asks $UV_DEFAULT_INDEX, with hunter22")
     fleet.starts("one", "--code-env", f"UV_DEFAULT_INDEX={secret}")
     fleet.add("a", *SHOW, code=Code("greet"))
-    fleet.add("b", "sh", "-c", "env", code=Code(python=">=3.9"))
+    fleet.add("b", "sh", "-c", 'env; cat "$STAYER_DIR"/*.json', code=Code(python=">=3.9"))
 
     fleet.completed("b")
     failed = fleet.until_state("a", "scheduled")
 
     assert "PATH=" in fleet.log("b")
+    assert "requirements" in fleet.log("b")
     for text in (fleet.log("a"), fleet.log("b"), str(failed), notes(fleet, "a")):
         assert "hunter22" not in text
-        assert "UV_DEFAULT_INDEX" not in text
+        assert "UV_DEFAULT_INDEX=" not in text
     assert "asks http://***@" in fleet.log("a")
 
 
@@ -244,6 +251,60 @@ def test_a_builder_that_is_killed_leaves_nothing_that_others_would_use(fleet: Co
 
     fleet.completed("a")
     assert len(fleet.environments()) == 1
+
+
+@pytest.mark.long
+def test_builders_killed_at_random_moments_leave_nothing_that_is_half(fleet: CodeFleet) -> None:
+    files = {f"greet/m{number}.py": f"x = {number}\n" for number in range(300)}
+    files["greet/__init__.py"] = "VERSION = '1.0'\n"
+    fleet.index.add("greet", "1.0", files=files)
+    check = "import os, greet; print(len(os.listdir(os.path.dirname(greet.__file__))))"
+    chance = random.Random(11)
+    fleet.starts()
+    for number in range(12):
+        id = f"t{number}"
+        shutil.rmtree(fleet.cache, ignore_errors=True)
+        fleet.add(id, "python", "-B", "-c", check, code=Code("greet"))
+        until(lambda: list(fleet.cache.glob("envs/*/venv")), "for the build to begin")
+        time.sleep(chance.random() * 0.15)
+        for pid in fleet.strays():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        again = f"again{number}"
+        fleet.add(again, "python", "-B", "-c", check, code=Code("greet"))
+        fleet.completed(again)
+        assert fleet.log(again).split()[-1] == "301"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_disk_that_is_really_full_is_waited_for(fleet: CodeFleet) -> None:
+    fleet.index.add("greet", "1.0", files={"greet.py": "x = 1\n" + "#" * 3_000_000})
+    fleet.cache.mkdir()
+    small = ["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", str(fleet.cache)]
+    if subprocess.run(small, check=False, capture_output=True).returncode:
+        pytest.skip("NOT TESTED: a full disk, because none may be mounted here")
+    try:
+        fleet.starts()
+        fleet.add("t", "python", "-c", "import greet", code=Code("greet"))
+        waiting = fleet.until_state("t", "scheduled", "failed")
+        assert (waiting.state, waiting.ending, waiting.failures) == ("scheduled", "environment", 0)
+        assert fleet.environments() == []
+        subprocess.run(["mount", "-o", "remount,size=60m", str(fleet.cache)], check=True)
+        fleet.completed("t")
+    finally:
+        fleet.close()
+        subprocess.run(["umount", "--lazy", str(fleet.cache)], check=True)
+
+
+def test_a_lock_that_is_not_the_pinned_one_is_not_built(tmp_path: Path) -> None:
+    spec = {"uv": "/bin/false", "folder": str(tmp_path), "requirements": [], "allow": ["*"]}
+    builder = Builder(spec, Programs({}, 60.0))
+    pinned = {"python": "3.11", "lock": "0" * 64, "commit": None, "text": "evil==1.0\n"}
+    lock = Lock(str(tmp_path / "key"))
+    with pytest.raises(Unprepared, match="was changed"):
+        builder.build(pinned, str(tmp_path / "key"), lock)
+    lock.close()
 
 
 def test_an_environment_that_was_deleted_is_built_again(fleet: CodeFleet) -> None:

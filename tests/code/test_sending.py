@@ -8,15 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import stayer as package
 from stayer.core.code import FILE_LIMIT, check
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import Code, SentFile
+from stayer.core.submit.checks import new_task
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.code.conftest import CodeFleet
-from tests.faults.fleet import TASK_USER, Fleet, until
+from tests.faults.fleet import until
 from tests.http.serving import Site, served_here
 
 SCRIPT = (
@@ -59,26 +61,6 @@ def test_elsewhere_a_task_finds_its_files_by_a_variable(
     assert fleet.log("t") == "abc/\n"
 
 
-@pytest.mark.skipif(TASK_USER is None, reason="needs root")
-def test_files_belong_to_the_user_of_the_task(
-    tmp_path_factory: pytest.TempPathFactory, stayer: Here, folder: Path
-) -> None:
-    place = tmp_path_factory.mktemp("fleet")
-    for each in (place, place.parent, place.parent.parent):
-        each.chmod(0o755)
-    place.chmod(0o777)
-    fleet = Fleet(place)
-    try:
-        (folder / "sub").mkdir()
-        (folder / "sub" / "a").write_text("abc")
-        fleet.worker("one")
-        words = "add", "--id", "t", "--send", "sub/a", "--", "sh", "-c", "echo d >> sub/a; rm sub/a"
-        stayer(*words, STAYER_STORE=fleet.url).works()
-        assert fleet.until_ended("t").state == "complete"
-    finally:
-        fleet.close()
-
-
 def test_a_file_that_is_gone_from_the_store_ends_the_task(fleet: CodeFleet) -> None:
     fleet.add("t", "true", code=Code(files=(SentFile("a", "0" * 64, 1),)), retries=3)
     fleet.worker("one")
@@ -94,6 +76,24 @@ def site(fleet: CodeFleet, tmp_path: Path) -> Iterator[Site]:
     place.mkdir()
     with served_here(place, fleet.url) as site:
         yield site
+
+
+@pytest.mark.parametrize(
+    "names", [("../x",), ("漢" * 100,), ("a", "a/b")], ids=["outside", "long", "clash"]
+)
+def test_names_that_somebody_wrote_into_the_store_end_the_task_alone(
+    fleet: CodeFleet, names: tuple[str, ...]
+) -> None:
+    digest = hashlib.sha256(b"").hexdigest()
+    fleet.store.put_file(digest, b"")
+    files = tuple(SentFile(name, digest, 0) for name in names)
+    odd = replace(new_task(queue="default", id="odd", command=("true",)), code=Code(files=files))
+    fleet.store.submit([odd])
+    fleet.add("good", "true", code=Code())
+    fleet.worker("one", "--slots", "1")
+
+    assert fleet.ended("odd").state == "failed"
+    fleet.completed("good")
 
 
 def test_a_script_with_a_header_goes_through_a_server(
@@ -190,7 +190,7 @@ def test_what_cant_be_sent_is_said(stayer: Here, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../a", "/etc/passwd", "a/../b", "", "a//b", "./a", "a\0b", "a\n"]
+    "name", ["../a", "/etc/passwd", "a/../b", "", "a//b", "./a", "a\0b", "a\n", "漢" * 100]
 )
 def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
     with pytest.raises(BadInput):

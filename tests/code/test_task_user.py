@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pwd
 import shutil
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.model import Code
+from stayer.core.model import Code, SentFile
 from tests.code.conftest import CodeFleet
 from tests.faults.fleet import folder_for_all
 
@@ -46,3 +47,18 @@ def test_the_user_of_the_task_builds_what_it_needs_and_the_worker_pins_it(fleet:
     assert task.pinned is not None
     assert Path(prefix).stat().st_uid == uid
     assert Path(prefix).is_relative_to(fleet.cache / USER)
+
+
+def test_files_that_were_sent_belong_to_the_user_of_the_task(fleet: CodeFleet) -> None:
+    sha256 = hashlib.sha256(b"abc").hexdigest()
+    fleet.store.put_file(sha256, b"abc")
+    fleet.starts()
+    fleet.add(
+        "t",
+        "sh",
+        "-c",
+        "echo d >> sub/a; cat sub/a; rm sub/a",
+        code=Code(files=(SentFile("sub/a", sha256, 3),)),
+    )
+    fleet.completed("t")
+    assert fleet.log("t") == "abcd\n"

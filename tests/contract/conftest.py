@@ -133,11 +133,28 @@ ALSO_IN_MEMORY = ("test_life.py", "test_reads.py", "test_turn.py", "test_waiter.
 MANY_PROCESSES = ("test_races.py", "test_kill.py", "test_flow_crashes.py", "test_long_histories.py")
 """On a cluster each of these takes as long as all of a small module."""
 
+_THOUSANDS = (
+    "test_thousands_may_come_in_one_call", "test_thousands_at_once",
+    "test_thousands_may_change_in_one_call", "test_many_events_are_counted_to_the_last",
+    "test_very_many_that_are_too_old_hide_nothing",
+)  # fmt: skip
+_ALL_HISTORIES = "test_long_histories.py"
+_KILLED_MOVES = "test_a_move_that_is_killed_at_any_change_goes_on_when_it_is_run_again"
+_MOVED_HISTORY = "test_a_long_history_is_moved_with_the_gap_in_it"
 
 COSTLY: dict[object, tuple[str, ...]] = {
-    "mariadb": ("test_each_tick_comes_once_though_workers_die_all_the_time",)
-}
-"""Single tests that take as much of the processor as all of a module, by store."""
+    "postgres": (_ALL_HISTORIES, _MOVED_HISTORY),
+    "mariadb": (
+        "test_each_tick_comes_once_though_workers_die_all_the_time",
+        _ALL_HISTORIES, _KILLED_MOVES, _MOVED_HISTORY, *_THOUSANDS,
+    ),
+    "cluster": (_KILLED_MOVES, _MOVED_HISTORY),
+}  # fmt: skip
+"""Tests and modules, by store, that take as much of the processor there as hundreds of others. The
+short run has them on stores that are quicker at it and share the SQL, or the scripts.
+"""
+EXCEPTIONS = ("test_of_the_beginning_and_the_end_are_kept",)
+"""One of each such module stays."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -152,7 +169,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
         if store == "postgres-oldest":
             item.add_marker(pytest.mark.long)
-        if getattr(item, "originalname", "") in COSTLY.get(store, ()):
+        names = {item.path.name, getattr(item, "originalname", "")}
+        if not names.isdisjoint(COSTLY.get(store, ())) and names.isdisjoint(EXCEPTIONS):
             item.add_marker(pytest.mark.long)
         if store in ALIKE and item.path.name not in ALSO_ALIKE:
             item.add_marker(pytest.mark.long)

@@ -60,6 +60,7 @@ SAID: dict[str, Any] = {
     "harvest": "2027-01-01T00:00:00Z", "lasts": "10m", "weight": "1G", "shades": ["dark", "pale"],
     "labels": {"of": "a rose"}, "patience": "1h",
 }  # fmt: skip
+NOTHING_SAID: dict[str, Any] = dict.fromkeys(SAID)
 KEPT: dict[str, Any] = {
     **SAID, "harvest": 1798761600.0, "lasts": 600.0, "weight": 10**9, "shades": ("dark", "pale"),
     "patience": 3600.0,
@@ -122,6 +123,11 @@ def main(url: str, *, works: bool = True) -> None:
         assert fields_of(get(id)) == wanted, id
     listed = {task.id: task for task in store.find(Filter(queues=("garden",)), None, 9).tasks}
     assert fields_of(listed["rose"]) == fields_of(listed["lily"]) == KEPT
+    later = queue.submit(id="tulip", delay="1h")
+    later.edit(**SAID)
+    assert fields_of(get("tulip")) == KEPT
+    later.edit(**NOTHING_SAID)
+    assert fields_of(get("tulip")) == USUAL
     shown = codec.record(listed["rose"])
     assert {name: shown[name] for name in SAID} == SHOWN
 

@@ -46,6 +46,7 @@ def fill(store: Store, clock: Clock) -> None:
     _ties(store)
     for number in range(3):
         store.put_file(f"{number}" * 64, b"\xff" * number)
+    store.put_shared("access", "who may come in", None)
     leave(store)
     clock.advance(61.5)
     store.sample()
@@ -150,6 +151,7 @@ def everything(store: Store) -> dict[str, Any]:
         "queues": {queue.name: replace(queue, workers=0) for queue in store.queues()},
         "failures": {each.fingerprint: each for each in store.failures((), 99).failures},
         "schedules": store.schedules(),
+        "access": store.shared("access"),
         "files": {
             sha256: store.get_file(sha256) for sha256 in store.old_files(store.now() + 1, 99)
         },

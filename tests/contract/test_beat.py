@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from stayer.core.errors import LeaseLost
+from stayer.core.errors import LeaseLost, UnknownWorker
 from stayer.core.happenings import Done, Interrupt, Start
 from stayer.core.model import Filter, LogPiece, Progress, Report, Task
-from stayer.core.worker_model import Worker
+from stayer.core.worker_model import EVERYTHING, Worker, WorkerOrder
 from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from tests.contract.builders import (
@@ -16,8 +16,10 @@ from tests.contract.builders import (
     apply,
     beat,
     get,
+    new,
     register,
     started,
+    submit,
     take_one,
     taken,
     worker,
@@ -361,3 +363,58 @@ def lost_before(store: Store) -> Task:
     task = apply(store, take_one(store, "w", "other"), Start())
     assert task.losses == 1
     return task
+
+
+class TestOrders:
+    def test_come_with_each_beat_and_are_shown(self, store: Store) -> None:
+        register(store)
+        assert (beat(store, "w", 2).order, only(store).order) == (None, None)
+        order = WorkerOrder(queues=("a", "b"), slots=3)
+        answer = store.order_worker("w", order)
+        assert answer == only(store)
+        assert only(store).order == order
+        assert [beat(store, "w", number).order for number in (3, 4)] == [order, order]
+        assert not beat(store, "w", 5).drain
+
+    def test_of_two_with_one_number_the_first_counts(self, store: Store) -> None:
+        register(store)
+        first = WorkerOrder(slots=2)
+        assert store.order_worker("w", first) is not None
+        assert store.order_worker("w", WorkerOrder(slots=3)) is None
+        assert store.order_worker("w", WorkerOrder(number=3, slots=3)) is None
+        assert beat(store, "w", 2).order == first
+        second = WorkerOrder(number=2, slots=3)
+        assert store.order_worker("w", second) is not None
+        assert beat(store, "w", 3).order == second
+
+    def test_to_stop_let_it_take_nothing_and_end_its_lease(
+        self, store: Store, clock: Clock
+    ) -> None:
+        # Given a worker at work that is to stop by then
+        register(store)
+        task = started(store)
+        submit(store, new())
+        order = WorkerOrder(grace=5.0, ends_at=clock.now + 20)
+        assert store.order_worker("w", order) is not None
+        assert store.reserve("w", ["q"], 1, EVERYTHING) == []
+
+        # When it goes on beating
+        clock.advance(20)
+        answer = beat(store, "w", 2)
+        assert (answer.order, answer.drain) == (order, True)
+        end = only(store).beat_at
+        clock.advance(1)
+
+        # Then it is refused, and stays known with what it holds until its lease is over
+        with pytest.raises(LeaseLost):
+            beat(store, "w", 3)
+        assert (only(store).number, only(store).beat_at) == (2, end)
+        assert get(store, task.id) == task
+
+    def test_are_for_workers_that_are_there(self, store: Store) -> None:
+        register(store)
+        register(store, "dead")
+        store.bury("w", {"dead": 1})
+        for id in ("nobody", "dead"):
+            with pytest.raises(UnknownWorker):
+                store.order_worker(id, WorkerOrder(slots=1))

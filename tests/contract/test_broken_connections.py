@@ -32,7 +32,7 @@ from tests.contract.builders import (
     register,
     take,
 )
-from tests.contract.hands import database, hands
+from tests.contract.own_connections import database, own_connections
 from tests.servers.proxy import Proxy, between
 
 pytestmark = pytest.mark.parametrize(
@@ -153,12 +153,12 @@ def test_connections_that_the_server_ends_in_mid_operation_are_replaced(direct: 
     register(direct)
     fill(direct, 1)
     [task] = take(direct)
-    with hands(direct, 2) as (hand, killer):
-        hand.ask("SELECT 1 FROM stayer_tasks FOR UPDATE")
+    with own_connections(direct, 2) as (connection, killer):
+        connection.ask("SELECT 1 FROM stayer_tasks FOR UPDATE")
         done = in_thread(lambda: direct.commit([decide(task, Done())]))
-        hand.wait_for_lock()
+        connection.wait_for_lock()
         killer.end_who_waits()
-        hand.rollback()
+        connection.rollback()
         assert done() != [None]
     assert [event.event for event in direct.events(task.id)] == ["pending", "reserved", "complete"]
     check_counts(direct)

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import pytest
 
+from stayer.core.errors import BadInput
 from stayer.core.happenings import Fail, Pin
 from stayer.core.lifecycle import decide
+from stayer.core.limits import FLOW_TASKS
 from stayer.core.model import Code, Fault, Pinned, Task
 from stayer.core.submit.edits import Edits
 from stayer.service.control import edits as edit_control
@@ -112,3 +114,19 @@ def test_a_pin_that_comes_too_late_is_not_for_other_code(store: Store) -> None:
     assert preparation.agree(store, before, PIN) == PIN
 
     assert get(store, "t").pinned is None
+
+
+def test_a_place_that_no_map_has_is_not_counted_up_to(store: Store) -> None:
+    """Whoever can write to the store may have written a place of any length."""
+    place = FLOW_TASKS + 10_000
+    submit(store, *(new(f"f.p.{n}", code=CODE, flow="f", part="p") for n in (0, place)))
+    apply(store, get(store, "f.p.0"), PIN)
+
+    assert preparation.known(store, get(store, f"f.p.{place}")).pinned is None
+
+
+@pytest.mark.parametrize("odd", [{"python": "3." + "1" * 10}, {"text": "a==1\n" * 60_000}])
+def test_a_pin_that_a_process_claims_is_no_longer_than_others(odd: dict[str, str]) -> None:
+    """While source packages are built, it is their code that may say so."""
+    with pytest.raises(BadInput):
+        preparation._as_pin({"python": "3.11", "text": "a==1\n", **odd})

@@ -284,8 +284,8 @@ class Dying:
 def test_each_tick_comes_once_though_workers_die_all_the_time(
     url: str, store: Store, clock: Clock, expression: str, zone: str
 ) -> None:
-    """Three workers, killed at random, over a thousand ticks and both changes of the clock."""
-    ticks = 1000
+    """Three workers, killed at random, over a year of ticks and both changes of the clock."""
+    ticks = 400
     made = put(store, expression, zone=zone, overlap="queue", catch_up="all")
     expected = cron.next_ticks(made, START, ticks)
     end = expected[-1]
@@ -313,7 +313,7 @@ def test_each_tick_comes_once_though_workers_die_all_the_time(
         return killed
 
     workers = [in_thread(lambda n=n: work(n)) for n in range(3)]  # type: ignore[misc]
-    assert sum(worker() for worker in workers) > 50
+    assert sum(worker() for worker in workers) > 20
 
     wanted = [tick for tick in cron.next_ticks(made, START, ticks + 5000) if tick <= clock.now]
     assert fired(store) == [cron.task_id("s", tick).removeprefix("s@") for tick in wanted]

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from stayer.core.happenings import Done, Fail, Interrupt, Start
+from stayer.core.lifecycle import OVERDUE
 from stayer.core.model import Fault, Policy
+from stayer.core.submit.edits import Edits
 from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import edits as edit_control
 from stayer.service.control import tasks as control
@@ -173,3 +175,54 @@ def test_it_can_be_too_late_from_the_beginning(store: Store, clock: Clock) -> No
     assert take(store) == []
     store.promote(10)
     assert get(store, "a").ending == "expired"
+
+
+def test_a_deadline_is_over_for_what_waits(store: Store, clock: Clock) -> None:
+    policy = Policy(deadline=60.0)
+    made = submit(store, new("a", policy=policy), new("b", policy=policy, expire=5))
+    end = clock.now + 60
+    assert [(task.finish_before, task.start_before) for task in made] == [
+        (end, end), (end, clock.now + 5),
+    ]  # fmt: skip
+    assert [get(store, task.id) for task in made] == made
+    clock.advance(60)
+    store.promote(10)
+    assert [get(store, id).ending for id in "ab"] == ["expired", "expired"]
+
+
+def test_a_deadline_holds_over_all_retries(store: Store, clock: Clock) -> None:
+    register(store)
+    submit(store, new("a", policy=Policy(retries=9, retry_wait=100.0, deadline=60.0)))
+    end = clock.now + 60
+    apply(store, apply(store, take_one(store), Start(pid=1)), Fail(Fault("Boom")))
+    waiting = get(store, "a")
+    assert (waiting.state, waiting.start_before, waiting.finish_before) == ("scheduled", end, end)
+    assert store.promote(10) == end
+    clock.advance(60)
+    store.promote(10)
+    ended = get(store, "a")
+    assert (ended.state, ended.ending, ended.attempt) == ("failed", "expired", 1)
+
+
+def test_one_whose_deadline_came_while_it_ran_is_not_retried(store: Store, clock: Clock) -> None:
+    register(store)
+    submit(store, new("a", policy=Policy(retries=9, deadline=60.0)))
+    apply(store, apply(store, take_one(store), Start(pid=1)), Fail(OVERDUE, "expired"))
+    ended = get(store, "a")
+    assert (ended.state, ended.ending, ended.error) == ("failed", "expired", OVERDUE)
+    assert store.attempts("a")[-1].ending == "expired"
+
+
+def test_a_deadline_counts_anew_after_a_retry_by_hand(store: Store, clock: Clock) -> None:
+    register(store)
+    submit(store, new("a", policy=Policy(deadline=60.0)))
+    clock.advance(60)
+    store.promote(10)
+    again = edit_control.retry(store, "a")
+    assert (again.start_before, again.finish_before) == (clock.now + 60, clock.now + 60)
+    clock.advance(60)
+    store.promote(10)
+    longer = edit_control.retry(store, "a", edits=Edits(fields={"deadline": 90.0}))
+    assert (longer.start_before, longer.finish_before) == (clock.now + 90, clock.now + 90)
+    edited = edit_control.edit(store, "a", Edits(fields={"deadline": None}))
+    assert (edited.start_before, edited.finish_before) == (None, None)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from msgspec.structs import fields
 
 from stayer.core.errors import UnknownTask
 from stayer.core.happenings import Done, Fail
@@ -26,6 +29,22 @@ from tests.contract.builders import (
 
 def found(store: Store, filter: Filter) -> set[str]:
     return {task.id for task in control.find_all(store, filter)}
+
+
+FITS_NONE: dict[str, Any] = {
+    "states": ("failed",), "held": True, "since": 9e9, "until": 1.0, "has_files": True,
+    "meta": ("team=none",), "where": ("n=none",),
+}  # fmt: skip
+"""What asks for no plain task; any other filter does so by a word that no task has."""
+
+
+def test_a_store_knows_every_filter(store: Store) -> None:
+    """One that it passed over would find, or delete, all tasks."""
+    submit(store, new("t"))
+    for known in fields(Filter):
+        word = "nothing" if known.default is None else ("nothing",)
+        asked = Filter(**{known.name: FITS_NONE.get(known.name, word)})
+        assert found(store, asked) == set(), known.name
 
 
 class TestFilters:

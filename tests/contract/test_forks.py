@@ -13,7 +13,7 @@ from stayer.store import Store
 from tests.contract.builders import PATIENCE, counts, fill, new, register, submit
 
 _LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Condition)
-_HELD_AT_FORKS = ("_at_it",)
+_HELD_AT_FORKS = ("_at_it", "GATE")
 """Whoever forks waits for these, so nobody else can have them."""
 
 

@@ -20,6 +20,7 @@ from stayer.core.schedules.model import Firing
 from stayer.service import move as moving
 from stayer.service.control.tasks import hold, release
 from stayer.service.move import Progress
+from stayer.service.upkeep.totals import Counter
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import (
@@ -115,6 +116,24 @@ def test_batches_may_be_as_small_as_one_record(
     move(store, sqlite)
     move(sqlite, another)
     assert differences(before, everything(another)) == []
+
+
+def test_what_is_counted_for_metrics_goes_on_after_a_move(
+    store: Store, sqlite: Store, another: Store, clock: Clock
+) -> None:
+    Counter(store).count()  # from here on
+    submit(store, new("a"), new("b"))
+    before = Counter(store).count()
+    submit(store, new("c"))  # nobody has counted it yet
+    clock.advance(10.0)
+    move(store, sqlite)
+    move(sqlite, another)
+    submit(another, new("d"))
+
+    after = Counter(another).count()
+
+    assert after.since == before.since
+    assert (sum(before.counts.values()), sum(after.counts.values())) == (2, 4)
 
 
 def test_work_goes_on_where_the_store_was_moved_to(

@@ -37,6 +37,7 @@ from tests.contract.builders import (
     take,
     take_one,
     taken,
+    worker,
 )
 
 
@@ -269,3 +270,19 @@ def test_what_was_dropped_before_it_ran_may_be_submitted_again(store: Store) -> 
         pass
     waiting, gone = store.submit([new("waiting"), new("ended")])
     assert (waiting.fresh, gone.fresh, gone.purged) == (True, False, True)
+
+
+def test_queues_with_workers_and_without_tasks_are_listed(store: Store, clock: Clock) -> None:
+    register(store, "w", queues=("empty", "full"))
+    register(store, "gone", queues=("old",), lease=10)
+    clock.advance(11)
+    beat(store, worker("w", queues=("empty", "full")), 2)
+    fill(store, 1, "full")
+
+    found = {queue.name: queue for queue in queue_control.list_queues(store)}
+
+    assert [*found] == ["empty", "full"]
+    assert found["empty"].workers == found["full"].workers == 1
+    assert found["empty"].counts.keys() == found["full"].counts.keys()
+    assert not any(found["empty"].counts.values())
+    assert [queue.name for queue in queue_control.list_queues(store, ["empty", "full"])] == ["full"]

@@ -77,3 +77,17 @@ class TestWhatIsRecordedOnce:
             found = set(threads.map(lambda n: store.record_once("k", f"{n}", 60.0), range(8)))
 
         assert found == {store.recorded("k")}
+
+
+class TestWhatIsShared:
+    def test_is_replaced_by_one_of_two(self, store: Store, other: Store) -> None:
+        long = "☃" * 100_000
+        assert store.shared("access") is None
+
+        assert store.put_shared("access", "first", None)
+        assert not other.put_shared("access", "second", None)
+        assert other.put_shared("access", long, "first")
+        assert not store.put_shared("access", "fourth", "first")
+
+        assert store.shared("access") == long
+        assert store.shared("totals") is None

@@ -40,7 +40,7 @@ from tests.contract.builders import (
     take,
     taken,
 )
-from tests.contract.hands import Hand, database, hands
+from tests.contract.own_connections import OwnConnection, database, own_connections
 
 pytestmark = pytest.mark.parametrize(
     "fresh_url", ["postgres", "mariadb"], indirect=True, scope="session"
@@ -54,19 +54,19 @@ def store(timely: Store) -> SqlStore:
 
 
 @pytest.fixture
-def callers(store: SqlStore) -> Iterator[list[Hand]]:
+def callers(store: SqlStore) -> Iterator[list[OwnConnection]]:
     """Those with transactions of their own."""
-    with hands(store, 3) as made:
+    with own_connections(store, 3) as made:
         yield made
 
 
 @pytest.fixture
-def caller(callers: list[Hand]) -> Hand:
+def caller(callers: list[OwnConnection]) -> OwnConnection:
     return callers[0]
 
 
 @pytest.fixture
-def hand(callers: list[Hand]) -> Hand:
+def connection(callers: list[OwnConnection]) -> OwnConnection:
     """Somebody who locks things, and looks who waits."""
     return callers[-1]
 
@@ -90,7 +90,9 @@ def finish_relaying(store: Store) -> None:
 
 
 class TestWatchers:
-    def test_miss_nothing_that_commits_late(self, store: SqlStore, callers: list[Hand]) -> None:
+    def test_miss_nothing_that_commits_late(
+        self, store: SqlStore, callers: list[OwnConnection]
+    ) -> None:
         first, second, third = callers
         for one, id in zip(callers, "abc", strict=True):
             store.submit_on(one.raw, [new(id)])
@@ -103,7 +105,7 @@ class TestWatchers:
         assert [event.number for event in store.watch(0, 0.0, 100)] == [1, 2, 3]
 
     def test_are_not_kept_waiting_by_a_transaction_that_stays_open(
-        self, store: SqlStore, caller: Hand
+        self, store: SqlStore, caller: OwnConnection
     ) -> None:
         store.submit_on(caller.raw, [new("open")])
         for name in ("a", "b", "c"):
@@ -134,19 +136,21 @@ class TestWatchers:
         for found in watching:
             assert found() == list(range(1, 61))
 
-    def test_hear_of_one_task_in_its_order(self, store: SqlStore, hand: Hand) -> None:
+    def test_hear_of_one_task_in_its_order(
+        self, store: SqlStore, connection: OwnConnection
+    ) -> None:
         # Given somebody who begins to change a task, and has its number, before another does
         register(store)
         task = taken(store, id="a")
-        hand.ask("SELECT 1 FROM stayer_tasks WHERE id = 'a' FOR UPDATE")
+        connection.ask("SELECT 1 FROM stayer_tasks WHERE id = 'a' FOR UPDATE")
         late = in_thread(lambda: store.commit([decide(task, Done())]))
-        hand.wait_for_lock()
+        connection.wait_for_lock()
         # When the other's event comes first
-        hand.ask(
-            f"INSERT INTO {hand.new_events} (at, ids, queue, event) "
+        connection.ask(
+            f"INSERT INTO {connection.new_events} (at, ids, queue, event) "
             "VALUES (1, '[\"a\"]', 'q', 'first')"
         )
-        hand.commit()
+        connection.commit()
         late()
         # Then watchers hear of it first
         assert [event.event for event in store.watch(0, 0.0, 10)][-2:] == ["first", "complete"]
@@ -170,7 +174,7 @@ class TestWatchers:
 
 class TestSettings:
     def test_a_limit_that_is_set_while_somebody_takes_is_not_exceeded(
-        self, store: SqlStore, url: str, hand: Hand
+        self, store: SqlStore, url: str, connection: OwnConnection
     ) -> None:
         # Given one who has seen no limit and has taken a task, but not committed
         register(store)
@@ -184,7 +188,7 @@ class TestSettings:
             tx.one("seal.get")  # which sends what waits
             # When somebody sets a limit of one
             setting = in_thread(lambda: other.set_queue("q", limit=1))
-            hand.wait_for_lock()
+            connection.wait_for_lock()
         setting()
         # Then nobody gets a second one
         assert take(other, "v") == []
@@ -226,7 +230,7 @@ class TestSettings:
         other.close()
 
     def test_a_task_that_comes_while_lines_are_made_gets_into_its_own(
-        self, store: SqlStore, caller: Hand
+        self, store: SqlStore, caller: OwnConnection
     ) -> None:
         register(store)
         fill(store, 1, owner="x")
@@ -239,7 +243,7 @@ class TestSettings:
         assert "late" in ids(take(store, limit=10))
 
     def test_a_task_that_comes_while_somebody_changes_the_lines_gets_into_its_own(
-        self, store: SqlStore, caller: Hand
+        self, store: SqlStore, caller: OwnConnection
     ) -> None:
         # Given one who makes the queue fair, and has not committed
         register(store)
@@ -277,7 +281,7 @@ class TestSettings:
 
 class TestUniqueWords:
     def test_one_that_is_claimed_in_an_open_transaction_keeps_only_its_like_waiting(
-        self, store: SqlStore, caller: Hand, hand: Hand
+        self, store: SqlStore, caller: OwnConnection, connection: OwnConnection
     ) -> None:
         register(store)
         fill(store, 1)
@@ -287,7 +291,7 @@ class TestUniqueWords:
         assert len(take(store, limit=10)) == 2
         # One that wants the same waits, and hears who has it
         second = in_thread(lambda: store.submit([new("c", unique="word")]))
-        hand.wait_for_lock()
+        connection.wait_for_lock()
         caller.commit()
         [answer] = second()
         assert (answer.task.id, answer.fresh) == ("a", False)
@@ -304,7 +308,7 @@ class TestATaskAfterAnotherInAnOpenTransaction:
     """A caller's transaction may stay open for an hour; the other task must not notice."""
 
     @pytest.fixture
-    def upstream(self, store: SqlStore, caller: Hand) -> Any:
+    def upstream(self, store: SqlStore, caller: OwnConnection) -> Any:
         """A task that runs, and another one after it that is not committed yet."""
         register(store)
         upstream = taken(store, id="a")
@@ -313,7 +317,7 @@ class TestATaskAfterAnotherInAnOpenTransaction:
         return upstream
 
     def test_keeps_neither_beat_nor_commit_waiting(
-        self, store: SqlStore, caller: Hand, upstream: Any
+        self, store: SqlStore, caller: OwnConnection, upstream: Any
     ) -> None:
         report = Report(id="a", attempt=1, paused=True)
         in_thread(lambda: beat(store, "w", 2, report))()
@@ -322,7 +326,9 @@ class TestATaskAfterAnotherInAnOpenTransaction:
         finish_relaying(store)
         assert get(store, "b").state == "pending"
 
-    def test_waits_until_it_ends(self, store: SqlStore, caller: Hand, upstream: Any) -> None:
+    def test_waits_until_it_ends(
+        self, store: SqlStore, caller: OwnConnection, upstream: Any
+    ) -> None:
         caller.commit()
         finish_relaying(store)
         assert get(store, "b").state == "waiting"
@@ -330,7 +336,7 @@ class TestATaskAfterAnotherInAnOpenTransaction:
         assert get(store, "b").state == "pending"
 
     def test_hears_that_it_was_deleted_meanwhile(
-        self, store: SqlStore, caller: Hand, upstream: Any
+        self, store: SqlStore, caller: OwnConnection, upstream: Any
     ) -> None:
         builders.apply(store, upstream, Done())
         assert store.purge(["a"], sorted(FINISHED), store.now() + 1, 1) == ["a"]
@@ -339,7 +345,7 @@ class TestATaskAfterAnotherInAnOpenTransaction:
         assert get(store, "b").state == "pending"
 
     def test_that_came_in_it_too_starts_when_that_ends(
-        self, store: SqlStore, caller: Hand, upstream: Any
+        self, store: SqlStore, caller: OwnConnection, upstream: Any
     ) -> None:
         store.submit_on(caller.raw, [new("c", after=("b",))])
         caller.commit()
@@ -350,16 +356,18 @@ class TestATaskAfterAnotherInAnOpenTransaction:
         assert get(store, "c").state == "pending"
 
     def test_that_is_deleted_at_once_leaves_nothing_behind(
-        self, store: SqlStore, caller: Hand, hand: Hand, upstream: Any
+        self, store: SqlStore, caller: OwnConnection, connection: OwnConnection, upstream: Any
     ) -> None:
         caller.commit()
-        hand.ask("DELETE FROM stayer_tasks WHERE id = 'b'")
-        hand.commit()
+        connection.ask("DELETE FROM stayer_tasks WHERE id = 'b'")
+        connection.commit()
         finish_relaying(store)
         builders.apply(store, upstream, Done())
-        assert hand.ask("SELECT count(*) FROM stayer_outbox") == [(0,)]
+        assert connection.ask("SELECT count(*) FROM stayer_outbox") == [(0,)]
 
-    def test_is_gone_after_a_rollback(self, store: SqlStore, caller: Hand, upstream: Any) -> None:
+    def test_is_gone_after_a_rollback(
+        self, store: SqlStore, caller: OwnConnection, upstream: Any
+    ) -> None:
         caller.rollback()
         builders.apply(store, upstream, Done())
         finish_relaying(store)
@@ -388,7 +396,7 @@ class TestEnds:
         assert get(store, "b").state == "pending"
 
     def test_come_after_it_is_known_that_a_retry_waits_for_them(
-        self, store: SqlStore, hand: Hand
+        self, store: SqlStore, connection: OwnConnection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Given an upstream of which it is known that others wait for it, and one that has ended
         register(store)
@@ -398,17 +406,18 @@ class TestEnds:
         retry = decide(b, Retry(waits=("a",)))
         # When that is retried, and the upstream ends before this is committed
         with database(store).write() as tx:
+            monkeypatch.setattr(tx, "commit_with_next", lambda: None)
             commit(tx, [retry])
             tx.one("seal.get")  # which sends what waits
             ending = in_thread(lambda: builders.apply(store, upstream, Done()))
-            hand.wait_for_lock()
+            connection.wait_for_lock()
         ending()
         finish_relaying(store)
         # Then it hears of it
         assert get(store, "b").state == "pending"
 
     def test_are_passed_on_though_a_dependent_is_deleted_meanwhile(
-        self, store: SqlStore, hand: Hand, monkeypatch: pytest.MonkeyPatch
+        self, store: SqlStore, connection: OwnConnection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         register(store)
         upstream = taken(store, id="a")
@@ -419,8 +428,8 @@ class TestEnds:
 
         def late(self: Any, statement: Any, *parameters: Any) -> list[Row]:
             if statement == "get.locked":
-                hand.ask("DELETE FROM stayer_tasks WHERE id = 'b'")
-                hand.commit()
+                connection.ask("DELETE FROM stayer_tasks WHERE id = 'b'")
+                connection.commit()
             return list(everything(self, statement, *parameters))
 
         monkeypatch.setattr(type(tx), "all", late)
@@ -429,16 +438,19 @@ class TestEnds:
 
 
 class TestAWorker:
-    def test_that_has_just_beaten_is_not_dropped(self, store: SqlStore, hand: Hand) -> None:
+    def test_that_has_just_beaten_is_not_dropped(
+        self, store: SqlStore, connection: OwnConnection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         # Given a stale worker that beats again, but has not committed
         known = register(store, lease=0.001)
         alive = builders.worker(lease=1000.0)
         with database(store).write() as tx:
+            monkeypatch.setattr(tx, "commit_with_next", lambda: None)
             workers.beat(tx, alive, 2, "nonce 2", ())
             tx.one("seal.get")  # which sends what waits
             # When somebody drops it
             dropping = in_thread(lambda: store.drop_worker(known.id))
-            hand.wait_for_lock()
+            connection.wait_for_lock()
         # Then it is alive
         with pytest.raises(Refused, match="alive"):
             dropping()
@@ -447,18 +459,18 @@ class TestAWorker:
 
 class TestADroppedQueue:
     def test_stays_as_long_as_somebody_has_locked_a_task_of_it(
-        self, store: SqlStore, hand: Hand
+        self, store: SqlStore, connection: OwnConnection
     ) -> None:
         fill(store, 2)
-        hand.ask("SELECT 1 FROM stayer_tasks ORDER BY seq LIMIT 1 FOR UPDATE")
+        connection.ask("SELECT 1 FROM stayer_tasks ORDER BY seq LIMIT 1 FOR UPDATE")
         assert [store.drop_queue("q", 10) for _ in range(2)] == [1, 1]
-        hand.rollback()
+        connection.rollback()
         while store.drop_queue("q", 10):
             pass
         assert store.queues(["q"]) == []
 
     def test_counts_a_task_that_came_while_it_was_dropped(
-        self, store: SqlStore, caller: Hand, monkeypatch: pytest.MonkeyPatch
+        self, store: SqlStore, caller: OwnConnection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         register(store)
         fill(store, 1)
@@ -481,7 +493,7 @@ class TestADroppedQueue:
         assert ids(take(store, limit=10)) == ["late"]
 
     def test_comes_back_with_a_task_that_is_committed_later(
-        self, store: SqlStore, caller: Hand
+        self, store: SqlStore, caller: OwnConnection
     ) -> None:
         register(store)
         fill(store, 1)
@@ -497,7 +509,7 @@ class TestADroppedQueue:
 
 class TestCounts:
     def test_are_right_though_many_write_and_rows_are_added_up_meanwhile(
-        self, store: SqlStore, hand: Hand
+        self, store: SqlStore, connection: OwnConnection
     ) -> None:
         register(store)
         with ThreadPoolExecutor(6) as many:
@@ -507,11 +519,11 @@ class TestCounts:
                 many.submit(take, store, limit=1)
         check_counts(store)
         database(store).tidy()
-        assert hand.ask("SELECT count(*) FROM stayer_counts") == [(1,)]
+        assert connection.ask("SELECT count(*) FROM stayer_counts") == [(1,)]
         check_counts(store)
 
     def test_a_queue_of_an_open_transaction_comes_with_its_commit(
-        self, store: SqlStore, caller: Hand
+        self, store: SqlStore, caller: OwnConnection
     ) -> None:
         register(store, queues=["fresh"])
         store.submit_on(caller.raw, [new("a", queue="fresh")])
@@ -521,20 +533,20 @@ class TestCounts:
         assert len(take(store, queues=["fresh"], limit=10)) == 2
 
 
-def test_a_deadlock_is_tried_again(store: SqlStore, hand: Hand) -> None:
+def test_a_deadlock_is_tried_again(store: SqlStore, connection: OwnConnection) -> None:
     # Given one who has a, and wants b; the other is to have done more than he has
     submit(store, new("a"), new("b"))
     a, b = get(store, "a"), get(store, "b")
     if "postgresql" in store.url:
-        hand.ask("SET LOCAL deadlock_timeout = '10s'")
+        connection.ask("SET LOCAL deadlock_timeout = '10s'")
     else:
         for _ in range(30):
-            hand.ask("INSERT INTO stayer_marks (worker, at) VALUES ('x', 0)")
-    hand.ask("SELECT 1 FROM stayer_tasks WHERE id = 'b' FOR UPDATE")
+            connection.ask("INSERT INTO stayer_marks (worker, at) VALUES ('x', 0)")
+    connection.ask("SELECT 1 FROM stayer_tasks WHERE id = 'b' FOR UPDATE")
     cancelling = in_thread(lambda: store.commit([decide(a, Cancel()), decide(b, Cancel())]))
-    hand.wait_for_lock()
+    connection.wait_for_lock()
     # When the circle closes
-    hand.ask("SELECT 1 FROM stayer_tasks WHERE id = 'a' FOR UPDATE")
-    hand.commit()
+    connection.ask("SELECT 1 FROM stayer_tasks WHERE id = 'a' FOR UPDATE")
+    connection.commit()
     # Then nobody hears of it
     assert [task and task.state for task in cancelling()] == ["cancelled", "cancelled"]

@@ -23,6 +23,7 @@ from tests.contract.builders import (
     register,
     submit,
     take,
+    take_one,
     taken,
 )
 
@@ -363,3 +364,15 @@ def test_a_batch_comes_in_its_order_whatever_became_of_its_ids_before(store: Sto
     assert [answer.fresh for answer in answers] == [True, True, False, True]
     register(store, queues=("r",))
     assert ids(take(store, queues="r", limit=9)) == ["a", "b", "d"]
+
+
+def test_the_longest_id_lives_its_whole_life(store: Store, clock: Clock) -> None:
+    register(store)
+    first, second = "ä" * 256, "ö" * 256
+    submit(store, new(first, notify=("ended:mail",)), new(second, after=(first,)))
+    assert store.waits(second, 10) == ([first], 1)
+    apply(store, take_one(store), Done())
+    assert [notice.task for notice in store.notices(None, None, None, 10).notices] == [first]
+    apply(store, take_one(store), Done())
+    assert set(store.purge(None, ["complete"], clock.now + 1, 10)) == {first, second}
+    assert store.submit([new(first)])[0].purged

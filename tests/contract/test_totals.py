@@ -138,17 +138,8 @@ def test_a_lost_worker_is_an_event_and_is_counted_once(
     assert counts(found, "retried") == {("q", "", "lost"): 1}
 
 
-def test_of_two_who_replace_it_one_is_heard(store: Store, other: Store) -> None:
-    assert store.totals() is None
-    assert store.put_totals("first", None)
-    assert not other.put_totals("second", None)
-    assert other.put_totals("third", "first")
-    assert not store.put_totals("fourth", "first")
-    assert store.totals() == "third"
-
-
 def test_what_can_not_be_read_begins_anew(store: Store) -> None:
-    store.put_totals("no such thing", None)
+    store.put_shared("totals", "no such thing", None)
     fill(store, 3)
     counter = Counter(store)
     assert counts(counter.count(), "submitted") == {}
@@ -158,7 +149,7 @@ def test_what_can_not_be_read_begins_anew(store: Store) -> None:
 
 def test_a_store_that_lost_its_newest_events_is_counted_on(store: Store) -> None:
     ahead = Totals(seen=store.last_event() + 1000, since=0.0, counts={"submitted\tq\t": 7})
-    store.put_totals(core.encode(ahead), None)
+    store.put_shared("totals", core.encode(ahead), None)
     counter = Counter(store)
     counter.count()
     fill(store, 2)

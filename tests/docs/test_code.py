@@ -56,18 +56,19 @@ def test_a_script_a_repository_and_a_function_run_as_the_page_says(reader: Reade
 
 
 def test_what_is_written_in_json_and_in_python_is_the_same() -> None:
-    files, written = [block for block in blocks(PAGE) if block.language == "json"]
-    sent, python = [block for block in blocks(PAGE) if "queue.submit" in block.code]
+    files, *written = [block for block in blocks(PAGE) if block.language == "json"]
+    sent, *python = [block for block in blocks(PAGE) if "queue.submit" in block.code]
+    meant = stayer.Code(("numpy>=2", "pandas"), "3.12"), stayer.Code(image="python:3.12")
 
-    asked = new_task(queue="q", **parse_submission(written.code, "the page"))
-
-    assert asked.code == stayer.Code(("numpy>=2", "pandas"), "3.12")
-    made = eval(python.code.partition("code=")[2].rstrip()[:-1], {"stayer": stayer})
-    assert new_task(queue="q", command=("true",), code=made).code == asked.code
-    assert msgspec.to_builtins(asked.code)
+    for code, in_json, in_python in zip(meant, written, python, strict=True):
+        asked = new_task(queue="q", **parse_submission(in_json.code, "the page"))
+        assert asked.code == code
+        made = eval(in_python.code.partition("code=")[2].rstrip()[:-1], {"stayer": stayer})
+        assert new_task(queue="q", command=("true",), code=made).code == code
+        assert msgspec.to_builtins(asked.code)
     whole = files.code.replace("9f86d0…", "0" * 64)
-    code = new_task(queue="q", **parse_submission(whole, "the page")).code
-    assert code == stayer.Code(files=(stayer.SentFile("train.py", "0" * 64, 412),))
+    with_files = new_task(queue="q", **parse_submission(whole, "the page")).code
+    assert with_files == stayer.Code(files=(stayer.SentFile("train.py", "0" * 64, 412),))
     compile(sent.code, "the page", "exec")
 
 

@@ -13,7 +13,7 @@ PAGES = (
     "how-to/upgrade.md",
     "how-to/watch-with-prometheus.md",
     "explanation/coming-from-other-queues.md",
-    "explanation/coming-from-long-task-queues.md",
+    "how-to/coming-from.md",
 )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.fleet import TASK_USER, Fleet, folder_for_all
+from tests.faults.served_fleet import ServedFleet
 from tests.servers import mariadb, postgres
 from tests.servers.finding import postgres_binaries
 
@@ -42,6 +43,8 @@ ON_SERVERS = ("test_chaos", "test_keepers_lost", "test_worker_dies")
 """What is not about the file of a SQLite store, or about the node alone."""
 CHOSEN = ("test_what_is_lost_with_its_node_runs_again_elsewhere",)
 """Which of them are no long tests on servers."""
+OVER_HTTP = "http"
+"""The same with `stayer serve` between the workers and a SQLite store."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -49,15 +52,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "fleet" not in metafunc.fixturenames or not metafunc.module.__name__.endswith(ON_SERVERS):
         return
     is_chosen = metafunc.function.__name__ in CHOSEN
-    servers = [pytest.param(name, marks=() if is_chosen else pytest.mark.long) for name in SERVERS]
+    servers = [
+        pytest.param(name, marks=() if is_chosen else pytest.mark.long)
+        for name in (*SERVERS, OVER_HTTP)
+    ]
     metafunc.parametrize("fleet", ["sqlite", *servers], indirect=True)
 
 
 @pytest.fixture
 def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
     kind = getattr(request, "param", "sqlite")
-    if kind == "sqlite":
-        fleet = Fleet(tmp_path)
+    if kind in ("sqlite", OVER_HTTP):
+        fleet = Fleet(tmp_path) if kind == "sqlite" else ServedFleet(tmp_path)
         yield fleet
         fleet.close()
         return

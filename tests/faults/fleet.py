@@ -70,7 +70,12 @@ class Fleet:
     """A store and the workers on it."""
 
     def __init__(
-        self, folder: Path, url: str | None = None, task_user: str | None = TASK_USER
+        self,
+        folder: Path,
+        url: str | None = None,
+        task_user: str | None = TASK_USER,
+        *,
+        setup: bool = True,
     ) -> None:
         self.folder = folder
         self.task_user = task_user
@@ -78,7 +83,8 @@ class Fleet:
         """One that its tasks can run."""
         self.url = url or f"sqlite:///{folder}/stayer.db"
         self.store: Store = open_store(self.url)
-        self.store.setup()
+        if setup:
+            self.store.setup()
         self.workers: list[subprocess.Popen[bytes]] = []
         self._read_stamps: dict[str, tuple[int, dict[int, list[float]]]] = {}
         """By task, how far its stamps were read, and what they were."""

@@ -120,8 +120,9 @@ def test_a_worker_that_goes_ends_a_task_without_its_task_json_first(fleet: Fleet
     _started(fleet)
     (fleet.folder / "one" / "run" / "a.1" / "task.json").unlink()
     fleet.signal(one, signal.SIGKILL)
+    before = fleet.store.workers()[0].number
     one = fleet.worker("one", lease=60)
-    until(lambda: fleet.store.workers()[0].number > 1)
+    until(lambda: fleet.store.workers()[0].number > before)
     fleet.signal(one, signal.SIGTERM)
     assert fleet.end_of(one) == 0
     assert fleet.get("a").state == "pending"

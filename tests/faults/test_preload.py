@@ -17,6 +17,7 @@ import pytest
 from stayer.core.submit.checks import new_task
 from stayer.service.control import tasks as control
 from tests.faults.fleet import TASK_USER, Fleet, is_stopped, until
+from tests.faults.pools import is_alive
 
 APP = """
 import os, random, subprocess, sys, time, stayer
@@ -150,7 +151,7 @@ def test_whoever_is_killed_the_task_goes_with_it(fleet: Fleet, who: str) -> None
     seen = [about["pid"], about["first"], *fleet.strays()]
     os.kill(about[who], signal.SIGKILL)
     until(lambda: fleet.endings("a")[:1] == ["lost"])
-    assert not [pid for pid in seen if os.path.exists(f"/proc/{pid}")]
+    assert not [pid for pid in seen if is_alive(pid)]
     control.cancel(fleet.store, "a", grace=0)
     fleet.until_ended("a")
     fleet.assert_no_overlap("a")

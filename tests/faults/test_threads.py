@@ -12,6 +12,7 @@ import pytest
 
 from stayer.service.control import tasks as control
 from stayer.service.control import workers as worker_control
+from tests.contract.builders import new
 from tests.faults.fleet import until
 from tests.faults.pools import PoolFleet, children, is_alive
 from tests.faults.test_store_gone import store_gone
@@ -288,3 +289,24 @@ def test_what_is_no_longer_ours_is_asked_to_stop(fleet: PoolFleet) -> None:
     fleet.store.set_queue("default", paused=False)
     fleet.call("b", "double", n=1)  # for which there is a thread only when that one has ended
     assert fleet.until_ended("b").result == 2
+
+
+def test_queues_and_threads_are_changed_while_tasks_run(fleet: PoolFleet) -> None:
+    fleet.pool_worker(lease=60)
+    fleet.call_stamper("a")
+    fleet.until_stamped("a")
+    [known] = fleet.store.workers()
+    fleet.store.submit([new("elsewhere", "b", name="double", parameters={"n": 2})])
+    worker_control.set_worker(fleet.store, known.id, queues=["b"], slots=1)
+
+    until(lambda: fleet.store.workers()[0].slots == 1, "for it to say so")
+    fleet.call("late", "double", n=3)
+    assert fleet.get("elsewhere").state == "pending"  # its only thread is at work
+    (fleet.folder / "a.stop").touch()
+
+    assert fleet.until_ended("a").state == "complete"
+    assert fleet.until_ended("elsewhere").result == 4
+    assert fleet.get("late").state == "pending"
+    worker_control.set_worker(fleet.store, known.id, reset=True)
+    assert fleet.until_ended("late").result == 6
+    assert fleet.store.workers()[0].id == known.id

@@ -1,67 +1,26 @@
-"""Workers behind a server: it goes away, comes back, stands still, loses answers; there are two."""
+"""Workers behind a server: it goes away, comes back, stands still, loses answers; there are two.
+
+What is done to workers and keepers is in other modules, which run over HTTP too: see `conftest.py`.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from stayer.http.token_places import TokensInStore
 from stayer.http.tokens import Access
+from stayer.service.control import workers as worker_control
+from stayer.service.lease.forced_drop import drop_by_force
 from stayer.service.lease.heartbeat import moment
-from tests.faults.fleet import Fleet, until
-from tests.http.serving import Process
-
-
-class ServedFleet(Fleet):
-    """Workers that know a URL and a token, and nothing of the database."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.database = self.url
-        self.token = Access(folder / "access.json").add("node", "work", ("default",))
-        self.servers: list[Process] = []
-        self.server = self.serve()
-        self.url = self.server.url
-
-    def serve(self, port: int = 0) -> Process:
-        """Start a server, perhaps in the place of one that is gone."""
-        started = Process(self.folder, self.database, port=port)
-        self.servers.append(started)
-        return started
-
-    def restart(self) -> None:
-        """Let the first server be there again, where it was."""
-        self.server = self.serve(self.server.port)
-
-    def kill(self) -> None:
-        """End the first server without a word."""
-        self.server.process.kill()
-        self.server.process.wait()
-        assert self.server.process.stdout is not None
-        self.server.process.stdout.close()
-
-    def _environment(self) -> dict[str, str]:
-        return {**super()._environment(), "STAYER_TOKEN": self.token}
-
-    def close(self) -> None:
-        super().close()
-        for server in self.servers:
-            if server.process.poll() is None:
-                os.kill(server.process.pid, signal.SIGCONT)
-                server.stop()
-
-    def is_fenced(self, id: str, node: str) -> bool:
-        """Whether a keeper has frozen the first attempt."""
-        running = self.folder / node / "run" / f"{id}.1" / "running"
-        with suppress(OSError):
-            return '"fenced"' in running.read_text()
-        return False
+from tests.contract.builders import new, submit
+from tests.faults.fleet import until
+from tests.faults.served_fleet import LossyProxy, ServedFleet
+from tests.faults.test_chaos import Chaos, play
 
 
 @pytest.fixture
@@ -140,8 +99,7 @@ def test_what_stands_still_past_the_lease_is_taken_by_another_and_never_overlaps
     fleet.until_stamped("a")
     fleet.until_state("a", "started")
     first = fleet.server.process.pid
-    second = fleet.serve()
-    fleet.url = second.url
+    fleet.urls["two"] = fleet.serve().url
     fleet.worker("two", lease=6.0)
     fleet.signal(one if stopped == "worker" else first, signal.SIGSTOP)
     fleet.until_stamped("a", attempt=2)
@@ -154,32 +112,6 @@ def test_what_stands_still_past_the_lease_is_taken_by_another_and_never_overlaps
     assert (task.state, task.attempt) == ("complete", 2)
     assert fleet.endings("a") == ["lost", "done"]
     fleet.assert_no_overlap("a")
-
-
-@pytest.mark.long
-def test_what_is_lost_with_its_node_goes_on_from_its_checkpoint(fleet: ServedFleet) -> None:
-    script = (
-        "import os, sys\n"
-        "saved = os.environ['STAYER_CHECKPOINT']\n"
-        "if os.path.exists(saved):\n"
-        "    print('from', open(saved).read()); sys.exit()\n"
-        "open(saved + '.new', 'w').write('half'); os.rename(saved + '.new', saved)\n"
-        "import time; time.sleep(1000)\n"
-    )
-    worker = fleet.worker("one", lease=3.0)
-    fleet.submit("a", fleet.python, "-c", script)
-    until(lambda: fleet.store.checkpoint("a"))
-    fleet.signal(worker, signal.SIGSTOP)
-    for pid in fleet.keepers("one"):
-        os.kill(pid, signal.SIGKILL)
-    fleet.signal(worker, signal.SIGKILL)
-    until(lambda: not fleet.strays())
-
-    fleet.worker("two", lease=3.0)
-    task = fleet.until_ended("a")
-    assert (task.state, task.attempt, task.failures) == ("complete", 2, 0)
-    assert fleet.endings("a") == ["lost", "done"]
-    assert b"from half" in b"".join(piece.data for piece in fleet.store.log("a", 2, 0, 1000))
 
 
 @pytest.mark.long
@@ -200,68 +132,9 @@ def test_a_healthy_task_runs_once_however_often_the_server_restarts(fleet: Serve
 
 
 @pytest.mark.long
-def test_a_worker_that_is_told_to_stop_hands_its_task_back(fleet: ServedFleet) -> None:
-    worker = fleet.worker("one", lease=20)
-    fleet.stamper("a")
-    fleet.until_state("a", "started")
-    fleet.signal(worker, signal.SIGTERM)
-    assert fleet.end_of(worker) == 0
-    assert fleet.get("a").state == "pending"
-    assert fleet.endings("a") == ["interrupted"]
-    assert fleet.store.workers() == []
-    fleet.worker("two", lease=20)
-    fleet.until_stamped("a", attempt=2)
-    fleet.finish("a")
-    fleet.until_ended("a")
-    fleet.assert_no_overlap("a")
-
-
-class LossyProxy:
-    """Passes requests on, and loses the answers to every third of them."""
-
-    def __init__(self, port: int) -> None:
-        self._server_port = port
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listening.getsockname()[1]
-        self.lost = 0
-        self.lossy = True
-        self._count = 0
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self._listening.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listening.accept()
-                threading.Thread(target=self._pass_on, args=(client,), daemon=True).start()
-
-    def _pass_on(self, client: socket.socket) -> None:
-        with client, socket.create_connection(("127.0.0.1", self._server_port)) as server:
-            threading.Thread(target=self._pump, args=(client, server), daemon=True).start()
-            with suppress(OSError):
-                while answer := server.recv(65536):
-                    self._count += 1
-                    if self.lossy and self._count % 3 == 0:
-                        self.lost += 1
-                        client.shutdown(socket.SHUT_RDWR)
-                        return
-                    client.sendall(answer)
-
-    @staticmethod
-    def _pump(client: socket.socket, server: socket.socket) -> None:
-        with suppress(OSError):
-            while request := client.recv(65536):
-                server.sendall(request)
-        with suppress(OSError):
-            server.shutdown(socket.SHUT_WR)
-
-
-@pytest.mark.long
 def test_answers_that_get_lost_run_nothing_twice(fleet: ServedFleet) -> None:
     proxy = LossyProxy(fleet.server.port)
-    fleet.url = f"http://127.0.0.1:{proxy.port}"
+    fleet.url = proxy.url
     fleet.worker("one", lease=20)
     fleet.worker("two", lease=20)
     runs = fleet.folder / "runs"
@@ -275,3 +148,58 @@ def test_answers_that_get_lost_run_nothing_twice(fleet: ServedFleet) -> None:
     assert sorted(runs.read_text().split()) == sorted(ids)
     assert all(fleet.endings(id)[-1] == "done" for id in ids)
     assert all(fleet.endings(id).count("done") == 1 for id in ids)
+
+
+class ServerChaos(Chaos):
+    """Does harm to servers too: kills them, stops them, and starts them again."""
+
+    def __init__(self, fleet: ServedFleet, seed: int) -> None:
+        super().__init__(fleet, seed)
+        self._fleet = fleet
+
+    def harm(self) -> None:
+        at = self.random.randrange(len(self._fleet.servers))
+        server = self._fleet.servers[at].process.pid
+        match self.random.randrange(6):
+            case 0:
+                self._fleet.kill(at)
+                self._go_on()  # one that was stopped in the middle of a write has the store locked
+                self._fleet.restart(at)
+            case 1:
+                self._stop(server)
+            case _:
+                super().harm()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2))
+def test_harm_to_servers_and_workers_loses_nothing_and_doubles_nothing(
+    fleet: ServedFleet, seed: int
+) -> None:
+    """Three nodes: one asks a server, one another, one the first by a line that loses answers."""
+    proxy = LossyProxy(fleet.server.port, delay_s=0.05)
+    fleet.urls = {"two": fleet.serve().url, "three": proxy.url}
+    play(fleet, ServerChaos(fleet, seed), wanted=10)
+    proxy.close()
+
+
+def test_a_worker_behind_a_server_is_changed_as_far_as_its_token_goes_and_stopped(
+    fleet: ServedFleet,
+) -> None:
+    tokens = Access(TokensInStore(fleet.store))
+    fleet.token = tokens.add("two", "work", ("default", "b"))
+    fleet.worker()
+    fleet.stamper("a")
+    fleet.until_stamped("a")
+    [known] = fleet.store.workers()
+    submit(fleet.store, new("there", "b", command=("true",)), new("not", "c", command=("true",)))
+    worker_control.set_worker(fleet.store, known.id, add_queues=["c", "b"], slots=2)
+
+    assert fleet.until_ended("there").state == "complete"
+    until(lambda: fleet.store.workers()[0].queues == ("default", "b"), "for it to say so")
+    assert (fleet.store.workers()[0].id, fleet.store.workers()[0].slots) == (known.id, 2)
+    assert fleet.get("not").state == "pending"
+
+    assert drop_by_force(fleet.store, known.id, 0.0) == (1, True)
+    assert (fleet.get("a").state, fleet.endings("a")) == ("pending", ["interrupted"])
+    assert fleet.keepers() == []

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 
 from stayer.http.server import Server
 from stayer.http.service import Settings
-from stayer.http.tokens import ROLES, Access, Role
+from stayer.http.token_places import TokenFile
+from stayer.http.token_records import ROLES, Role
+from stayer.http.tokens import Access
 from stayer.stores import open_store
 from tests.contract.builders import PATIENCE
 from tests.quick_popen import QuickPopen
@@ -92,7 +94,7 @@ class Site:
     def stream(self, path: str, *, role: Role = "read", **headers: str) -> Iterator[Stream]:
         """Messages as they come."""
         said = {name.replace("_", "-"): value for name, value in headers.items()}
-        said.setdefault("Authorization", f"Bearer {self.tokens[role]}")
+        said.setdefault("Authorization", f"Bearer {self.tokens.get(role)}")
         connection = http.client.HTTPConnection(self.host, timeout=PATIENCE)
         connection.request("GET", path, headers={"Accept": "text/event-stream", **said})
         response = connection.getresponse()
@@ -153,7 +155,7 @@ class Stream:
 
 
 def make_access(folder: Path) -> tuple[Access, dict[Role, str]]:
-    access = Access(folder / "access.json")
+    access = Access(TokenFile(folder / "access.json"))
     return access, {role: access.add(f"the {role} token", role) for role in ROLES}
 
 
@@ -163,13 +165,26 @@ def served_here(
 ) -> Iterator[Site]:
     """A server in a thread of this process, perhaps beside another one of the same store."""
     access, tokens = make_access(folder) if beside is None else (beside.access, beside.tokens)
-    store = open_store(url)
+    with served_with(access, url, tokens, **settings) as site:
+        yield site
+
+
+@contextmanager
+def served_with(
+    access: Access,
+    url: str,
+    tokens: dict[Role, str] | None = None,
+    clock: Callable[[], float] | None = None,
+    **settings: Any,
+) -> Iterator[Site]:
+    """A server in a thread of this process, with these tokens."""
+    store = open_store(url, clock=clock)
     store.setup()
     server = Server(store, access, Settings(**{"port": 0, **settings}))
     thread = threading.Thread(target=server.serve_now, daemon=True)
     thread.start()
     try:
-        yield Site(server.url, access, tokens)
+        yield Site(server.url, access, tokens or {})
     finally:
         server.should_exit = True
         thread.join(PATIENCE)
@@ -180,7 +195,13 @@ class Process:
     """`stayer serve` in a process of its own."""
 
     def __init__(
-        self, folder: Path, url: str, *options: str, port: int = 0, descriptors: int | None = None
+        self,
+        folder: Path,
+        url: str,
+        *options: str,
+        port: int = 0,
+        descriptors: int | None = None,
+        access_file: str | None = "access.json",
     ) -> None:
         self.log = folder / "serve.log"
         limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh"] if descriptors else []
@@ -189,7 +210,8 @@ class Process:
                 [
                     *limited,
                     sys.executable, "-m", "stayer", "serve", "--store", url, "--port", str(port),
-                    "--access-file", str(folder / "access.json"), "--login-link", *options,
+                    *(["--access-file", str(folder / access_file)] if access_file else []),
+                    "--login-link", *options,
                 ],
                 stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True,
             )  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 from stayer import config
 from stayer.store import Store
 from tests.contract.builders import PATIENCE, get
-from tests.docs.pages import ROOT, section, text
+from tests.docs.pages import section, text
 from tests.http.serving import Site
 
 PROGRAMS = {
@@ -82,21 +82,13 @@ def test_a_task_is_followed_as_the_page_says(site: Site, tmp_path: Path) -> None
     assert "urn:stayer:problem:refused" in printed
 
 
-def test_the_reference_is_up_to_date() -> None:
-    done = subprocess.run(
-        [sys.executable, "docs/http_reference.py", "--check"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-
-
 def test_every_setting_of_the_server_is_documented() -> None:
     said = section("reference/configuration.md", "### The table `[serve]`")
     assert {*re.findall(r"`(\w+)`", said)} >= {*config.SERVE}
 
 
 def test_the_settings_for_a_proxy_are_ones(tmp_path: Path) -> None:
-    [toml, _] = re.findall(r"```toml\n(.*?)```", text("how-to/serve-over-http.md"), re.DOTALL)
+    [toml] = re.findall(r"```toml\n(.*?)```", text("how-to/serve-over-http.md"), re.DOTALL)
     (tmp_path / "stayer.toml").write_text(toml)
     found = config.load({}, {"HOME": str(tmp_path)}, tmp_path)
     assert found.serve["root_path"] == "/stayer"

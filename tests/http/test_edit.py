@@ -99,7 +99,7 @@ def test_code_is_changed_and_found_out_anew(
     site("POST", "/v1/tasks", asked)
     reply = site("POST", "/v1/tasks/t/edit", {"code": {"requirements": "scipy", "python": "3.12"}})
     assert reply.json["code"] == {
-        "requirements": ["scipy"], "python": "3.12", "git": None, "files": []
+        "requirements": ["scipy"], "python": "3.12", "git": None, "files": [], "image": None
     }  # fmt: skip
     apply(store, get(store, "t"), Cancel())
     changes = {"code": {"requirements": ["rich"]}}

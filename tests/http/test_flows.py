@@ -15,6 +15,7 @@ from stayer.core.flows import model
 from stayer.core.flows.model import NewFlow
 from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault, Filter, NewTask
+from stayer.http import flows as http_flows
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
 from stayer.service.explain import why_waiting
@@ -61,6 +62,20 @@ def test_a_flow_is_submitted_once(site: Site, store: Store) -> None:
     }
 
 
+def test_a_page_of_flows_ends_early_where_they_are_large(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_flows, "PAGE_SIZE", 1000)
+    for number in range(5):
+        site("POST", "/v1/flows", {**FLOW, "id": f"f{number}"})
+
+    first = site("GET", "/v1/flows").json
+    rest = site("GET", f"/v1/flows?cursor={first['next']}").json
+
+    assert [flow["id"] for flow in first["flows"]] == ["f4", "f3"]
+    assert [flow["id"] for flow in rest["flows"]] == ["f2", "f1"]
+
+
 def test_what_is_wrong_is_said(site: Site) -> None:
     answer = site("POST", "/v1/flows", {"name": "n", "tasks": {"a": {"after": ["b"]}}})
     assert answer.status == 400
@@ -70,6 +85,31 @@ def test_what_is_wrong_is_said(site: Site) -> None:
     assert "'nobody'" in site("POST", "/v1/flows", taken).json["detail"]
     laid_out = {"id": "f", "name": "n", "parts": [], "laid_out": [{"id": "x", "part": "y"}]}
     assert "not made of the flow's" in site("POST", "/v1/flows", laid_out).json["detail"]
+
+
+PART = {"name": "p", "queue": "q"}
+
+
+@pytest.mark.parametrize(
+    ("id", "changes", "said"),
+    [
+        ("f.p.99999999999", {}, "maps with so many"),
+        ("f.p", {"owner": "x" * 10_000}, "owner"),
+        ("f.p", {"parts": [{**PART, "kind": "x" * 10_000}]}, "kind"),
+        ("f.p", {"parts": [{**PART, "tasks": 10**30}]}, "no such number"),
+        ("f.p", {"parts": [{**PART, "after": ["x" * 10_000]}]}, "no part"),
+        ("f.p", {"parts": [PART, PART]}, "the same name"),
+        ("f.p", {"parts": [PART, *({**PART, "name": f"n{n}"} for n in range(20_000))]}, "too many"),
+    ],
+)
+def test_a_flow_that_was_laid_out_elsewhere_has_the_same_limits(
+    site: Site, id: str, changes: dict[str, Any], said: str
+) -> None:
+    flow = {"id": "f", "name": "n", "parts": [PART], "laid_out": [{"id": id, "part": "p"}]}
+
+    answer = site("POST", "/v1/flows", {**flow, **changes})
+
+    assert (answer.status, said in answer.json["detail"]) == (400, True), answer.json
 
 
 def test_its_verbs(site: Site, store: Store, worker: str) -> None:

@@ -5,6 +5,7 @@ server and its description.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from stayer.core.model import NewTask
@@ -60,3 +61,7 @@ def test_the_command_line_has_it(tmp_path: Path, run: Run) -> None:
     run(*stayer, "add", "--id", "rose", *options)
     [shown] = json.loads(run(*stayer, "ls", "--json"))
     assert {**{name: shown[name] for name in SAID}, "labels": SAID["labels"]} == SHOWN
+    page = run(*stayer, "show", "rose")
+    assert re.search(r"^colour +red$", page, re.MULTILINE)
+    assert re.search(r"^shades +dark pale$", page, re.MULTILINE)
+    assert "labels" not in page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stayer import Client, StayerError
-from stayer.http.tokens import Role
+from stayer.http.token_records import Role
 from stayer.mcp.tools import Toolbox
 from stayer.store import Store
 from stayer.stores.remote import open_server

@@ -6,7 +6,6 @@ import json
 import re
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -151,13 +150,6 @@ def test_every_metric_is_in_the_table_that_the_reference_is_made_from(
     text = site("GET", "/metrics").body.decode()
     types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     assert types == {metric.name: metric.type for metric in METRICS}
-
-
-def test_the_reference_of_metrics_is_up_to_date() -> None:
-    done = subprocess.run(
-        [sys.executable, "docs/metrics_reference.py", "--check"], cwd=ROOT, check=False
-    )
-    assert done.returncode == 0, "run python docs/metrics_reference.py"
 
 
 @pytest.mark.parametrize("file", [DASHBOARD, ALERTS / "stayer-alerts.yml"], ids=lambda it: it.name)

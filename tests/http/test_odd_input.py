@@ -175,8 +175,8 @@ def test_an_answer_names_no_place_of_the_machine(url: str, said: str) -> None:
 
 
 def test_an_access_file_that_others_may_read_is_not_named(site: Site, tmp_path: Path) -> None:
-    site.access.path.chmod(0o644)
-    site.access.path.touch()
+    Path(site.access.where).chmod(0o644)
+    Path(site.access.where).touch()
     reply = site("GET", "/v1/clock")
     reply.is_problem(500, "bad-config", "log")
     assert str(tmp_path) not in reply.body.decode()

@@ -10,7 +10,7 @@ import pytest
 from stayer.http.openapi import describe
 from stayer.http.route import JSON_MEDIA, Route
 from stayer.http.routes import ROUTES
-from stayer.http.tokens import ROLES, Role, may
+from stayer.http.token_records import ROLES, Role, may
 from stayer.stores import open_store
 from tests.contract.builders import new, submit
 from tests.http.serving import Site, served_here

@@ -12,7 +12,7 @@ from stayer.core.happenings import Done, Fail
 from stayer.core.model import Fault, Policy
 from stayer.core.submit.checks import new_task
 from stayer.http.routes import ROUTES
-from stayer.http.tokens import Role
+from stayer.http.token_records import Role
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store

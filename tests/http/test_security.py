@@ -16,6 +16,7 @@ import pytest
 from stayer.core.errors import BadConfig
 from stayer.http import static
 from stayer.http.login_throttle import FAILURES_PER_MINUTE
+from stayer.http.token_places import TokenFile
 from stayer.http.tokens import Access
 from stayer.store import Store
 from tests.contract.builders import PATIENCE, new, submit
@@ -234,7 +235,7 @@ def test_a_proxy_is_believed_only_if_it_is_trusted(
 def test_every_change_is_written_down(tmp_path: Path, store: Store, url: str) -> None:
     submit(store, new("a"))
     audit = tmp_path / "audit.log"
-    access = Access(tmp_path / "access.json")
+    access = Access(TokenFile(tmp_path / "access.json"))
     secret = access.add("ann", "operate")
     server = Process(tmp_path, url, "--audit-log", str(audit))
     try:
@@ -287,17 +288,17 @@ def test_logins_and_logouts_are_written_down(
 
 
 def test_the_file_of_tokens_keeps_no_token_and_is_private(tmp_path: Path) -> None:
-    access = Access(tmp_path / "access.json")
+    access = Access(TokenFile(tmp_path / "access.json"))
     secret, code = access.add("ann", "read"), access.make_code()
-    text = access.path.read_text()
-    assert stat.S_IMODE(access.path.stat().st_mode) == 0o600
+    text = Path(access.where).read_text()
+    assert stat.S_IMODE(Path(access.where).stat().st_mode) == 0o600
     assert secret not in text
     assert secret.removeprefix("stayer_") not in text
     assert code not in text
 
-    access.path.chmod(0o644)
+    Path(access.where).chmod(0o644)
     with pytest.raises(BadConfig, match="chmod 600"):
-        Access(access.path).tokens()
+        Access(TokenFile(Path(access.where))).tokens()
 
 
 def test_a_body_that_is_too_large_is_refused(tmp_path: Path, url: str, store: Store) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from stayer.http.token_places import TokenFile
 from stayer.http.tokens import SESSION_IDLE_S, SESSION_LIFE_S, SESSIONS_PER_TOKEN, Access
 from stayer.store import Store
 from tests.contract.builders import get, new, submit
@@ -156,10 +157,10 @@ def test_sessions_are_listed_and_ended_on_the_command_line(site: Site, tmp_path:
 
 def aged(access: Access, seconds: float) -> None:
     """As if all sessions had begun so long ago."""
-    kept = json.loads(access.path.read_text())
+    kept = json.loads(Path(access.where).read_text())
     for session in kept["sessions"]:
         session["since"] -= seconds
-    access.path.write_text(json.dumps(kept))
+    Path(access.where).write_text(json.dumps(kept))
 
 
 def test_a_session_that_nobody_uses_ends(site: Site) -> None:
@@ -176,23 +177,28 @@ def test_a_session_that_is_used_goes_on_also_at_another_server(
         visitor = log_in(one)
         assert who(one, visitor) == 200
     aged(one.access, SESSION_IDLE_S + 60)  # it was begun long ago, and used just now
-    assert Access(one.access.path).find_session(visitor.cookie.partition("=")[2]) is not None
+    assert (
+        Access(TokenFile(one.access.where)).find_session(visitor.cookie.partition("=")[2])
+        is not None
+    )
     aged(one.access, SESSION_LIFE_S)
-    assert Access(one.access.path).find_session(visitor.cookie.partition("=")[2]) is None
+    assert (
+        Access(TokenFile(one.access.where)).find_session(visitor.cookie.partition("=")[2]) is None
+    )
 
 
 def test_a_login_at_another_server_ends_no_session_that_is_in_use(tmp_path: Path) -> None:
-    one = Access(tmp_path / "access.json")
+    one = Access(TokenFile(tmp_path / "access.json"))
     used = one.open_session("ann", "read", None, "")
     aged(one, SESSION_IDLE_S + 60)
     one.note_use(used.session.id)
     one.write_uses()
-    Access(one.path).open_session("bob", "read", None, "")
+    Access(TokenFile(one.where)).open_session("bob", "read", None, "")
     assert one.find_session(used.cookie) is not None
 
 
 def test_one_token_opens_so_many_sessions_and_no_more(tmp_path: Path) -> None:
-    access = Access(tmp_path / "access.json")
+    access = Access(TokenFile(tmp_path / "access.json"))
     access.open_session("login link", "read", None, "")
     hash = next(iter(access.tokens()), None)
     assert hash is None
@@ -232,7 +238,7 @@ def test_the_last_use_of_a_token_is_known(tmp_path: Path, url: str, store: Store
 
 def test_last_uses_of_several_servers_are_put_together(tmp_path: Path) -> None:
     one, _ = make_access(tmp_path)
-    two = Access(one.path)
+    two = Access(TokenFile(one.where))
     by_role = {token.role: token for token in one.tokens()}
     read, submit_ = by_role["read"], by_role["submit"]
     one.note_use(read.hash)
@@ -240,26 +246,26 @@ def test_last_uses_of_several_servers_are_put_together(tmp_path: Path) -> None:
     one.note_use("of a token that is gone")
     one.write_uses()
     two.write_uses()
-    third = Access(one.path)
+    third = Access(TokenFile(one.where))
     assert third.last_used_at(read) is not None
     assert third.last_used_at(submit_) is not None
-    written = one.path.with_name(f".{one.path.name}.used").read_text()
+    written = (tmp_path / ".access.json.used").read_text()
     assert set(json.loads(written)) == {read.hash, submit_.hash}
 
 
 def test_a_damaged_list_of_uses_stops_nobody(site: Site, tmp_path: Path) -> None:
     visitor = log_in(site)
-    site.access.path.with_name(f".{site.access.path.name}.used").write_bytes(b"\xff{")
+    (tmp_path / ".access.json.used").write_bytes(b"\xff{")
     assert who(site, visitor) == 200
     assert "never" in run(tmp_path, "token", "ls")
     site.access.note_use(site.access.tokens()[0].hash)
     site.access.write_uses()
-    assert Access(site.access.path).last_used_at(site.access.tokens()[0]) is not None
+    assert Access(TokenFile(site.access.where)).last_used_at(site.access.tokens()[0]) is not None
 
 
 def test_an_access_file_of_before_opens_as_it_did(tmp_path: Path, url: str, store: Store) -> None:
     access, tokens = make_access(tmp_path)
-    kept = json.loads(access.path.read_text())
+    kept = json.loads(Path(access.where).read_text())
     old = {
         "key": kept["key"], "codes": [],
         "tokens": [
@@ -267,12 +273,12 @@ def test_an_access_file_of_before_opens_as_it_did(tmp_path: Path, url: str, stor
             for token in kept["tokens"]
         ],
     }  # fmt: skip
-    access.path.write_text(json.dumps(old))
-    found = Access(access.path)
+    Path(access.where).write_text(json.dumps(old))
+    found = Access(TokenFile(access.where))
     assert found.find(tokens["read"]) is not None
     assert found.sessions() == ()
     found.open_session("x", "read", None, "")
-    assert Access(access.path).find(tokens["operate"]) is not None
+    assert Access(TokenFile(access.where)).find(tokens["operate"]) is not None
 
 
 @pytest.mark.parametrize("how", ["token", "session"])

@@ -21,7 +21,9 @@ from stayer.http.route import Call
 from stayer.http.service import STORE_THREADS, Service, Settings
 from stayer.http.session import by_token
 from stayer.http.streams import EventFilter, EventsQuery
-from stayer.http.tokens import Access, Token
+from stayer.http.token_places import TokenFile
+from stayer.http.token_records import Token
+from stayer.http.tokens import Access
 from stayer.service.control import logs
 from stayer.store import Store
 from stayer.stores.sql.store import SqlStore
@@ -60,7 +62,7 @@ def test_a_token_has_its_turns_and_no_more() -> None:
 
 def test_who_asks_for_much_keeps_nobody_from_the_store(tmp_path: Path, store: Store) -> None:
     """More requests of one token wait for the store than there are threads to ask it."""
-    access = Access(tmp_path / "access.json")
+    access = Access(TokenFile(tmp_path / "access.json"))
     one, other = (by_token(_token(access, name)) for name in ("one", "other"))
     over = threading.Event()
 

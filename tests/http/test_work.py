@@ -13,7 +13,8 @@ import pytest
 
 from stayer.core.happenings import Done
 from stayer.core.insight.statistics import Recorder
-from stayer.core.model import NewTask
+from stayer.core.model import NewTask, Policy
+from stayer.core.units import CENTURY
 from stayer.core.worker_model import EVERYTHING
 from stayer.http.bells import Bells
 from stayer.service import work
@@ -489,6 +490,78 @@ def test_a_beat_brings_metrics_but_not_too_many(store: Store, node: Node) -> Non
     node.beat(running=[{"id": "a", "attempt": 1, "statistics": own}]).is_problem(400, "bad-input")
 
 
+def test_a_task_gets_fields_of_its_own_while_it_is_held(store: Store, node: Node) -> None:
+    put(store, "a", meta={"team": "vision", "old": 1})
+    node.take()
+    node.tell("a", "start")
+
+    for _ in range(2):
+        assert node.tell("a", "meta", {"meta": {"epoch": 7, "old": None}}).status == 204
+    assert get(store, "a").meta == {"team": "vision", "epoch": 7}
+    node.tell("a", "meta", {"meta": {"a=b": 1}}).is_problem(400, "bad-input", "without =")
+    node.tell("a", "meta", {"meta": {"long": "x" * 5000}}).is_problem(413, "too-large")
+    node.tell("a", "meta", {"meta": {"epoch": 8}}, attempt=2).is_problem(409, "not-held")
+    node.tell("a", "complete")
+    node.tell("a", "meta", {"meta": {"epoch": 8}}).is_problem(409, "not-held")
+    assert get(store, "a").meta == {"team": "vision", "epoch": 7}
+
+
+def test_news_in_a_beat_are_those_of_the_page(store: Store, node: Node) -> None:
+    put(store, "a")
+    node.take()
+    node.tell("a", "start")
+    news = {
+        "progress": {"done": 30, "total": 100, "message": "frame 30"},
+        "usage": {"ran": 12.5, "cpu": 20.1, "rss": 1_000_000, "peak": 2_000_000, "processes": 2},
+        "statistics": {
+            "metrics": {
+                "loss": {
+                    "last": 0.31, "min": 0.31, "max": 0.9, "count": 2, "x": 2,
+                    "points": [[1.5, 1, 0.9], [3.0, 2, 0.31]],
+                }
+            },
+            "steps": [
+                {"name": "load", "start": 0.1, "end": 1.2, "elapsed": 1.1},
+                {"name": "train", "start": 1.2, "since": 1.2},
+            ],
+        },
+    }  # fmt: skip
+
+    assert node.beat(running=[{"id": "a", "attempt": 1, **news}]).json["lost"] == []
+    task, statistics = get(store, "a"), store.statistics("a", 1)
+    assert task.progress is not None
+    assert task.usage is not None
+    assert statistics is not None
+    assert (task.progress.message, task.usage.cpu) == ("frame 30", 20.1)
+    assert statistics.metrics["loss"].points[-1] == (3.0, 2.0, 0.31)
+    assert [step.name for step in statistics.steps] == ["load", "train"]
+
+
+def test_what_has_ended_while_a_beat_was_on_its_way_is_among_the_lost(
+    store: Store, node: Node
+) -> None:
+    put(store, "a")
+    node.take()
+    node.tell("a", "start")
+    node.tell("a", "complete")
+
+    answer = node.beat(running=[{"id": "a", "attempt": 1}])
+    assert answer.json["lost"] == [{"id": "a", "attempt": 1}]
+    assert get(store, "a").state == "complete"
+
+
+def test_a_cancel_between_take_and_start_is_an_order_like_others(store: Store, node: Node) -> None:
+    put(store, "a")
+    node.take()
+    control.cancel(store, "a")
+
+    [order] = node.tell("a", "start").json["orders"]
+    assert order["verb"] == "cancel"
+    [found] = node.beat(running=[{"id": "a", "attempt": 1}]).json["orders"]
+    assert found["orders"] == [{"number": 1, "verb": "cancel"}], "no arguments if there are none"
+    assert node.tell("a", "cancelled").json["state"] == "cancelled"
+
+
 def test_what_a_worker_runs_is_said_in_so_many_patterns(store: Store, node: Node) -> None:
     for names, why in ((["x"] * 1001, "1,001 patterns"), (["x" * 65_000], "65,000 characters")):
         handles = {"names": names, "variables": []}
@@ -558,5 +631,37 @@ def test_a_pin_is_of_the_form_that_workers_find_out(store: Store, node: Node) ->
     changes(node, "a", what="pin", pinned={"python": "3.12"}, lock=line).is_problem(
         400, "bad-input"
     )
+    pin(image="sha256:" + "0" * 64).is_problem(400, "bad-input", "nothing else")
+    for image in ("evil.org/x", "--privileged"):
+        changes(node, "a", what="pin", pinned={"image": image}).is_problem(400, "bad-input")
     assert pin().status == 200
     assert get(store, "a").lock == line
+    digest = "sha256:" + "0" * 64
+    assert changes(node, "a", what="pin", pinned={"image": digest}).status == 200
+
+
+@pytest.mark.parametrize("wait", [1e300, -1e300])
+def test_a_worker_names_no_moment_that_nobody_can_show(
+    store: Store, node: Node, wait: float
+) -> None:
+    put(store, "a", "b", policy=Policy(retries=1))
+    node.take(limit=2)
+    for id in ("a", "b"):
+        assert node.tell(id, "start").status == 200
+
+    assert changes(node, "a", what="snooze", delay=wait).status == 200
+    assert changes(node, "b", what="fail", error={"type": "E"}, after=wait).status == 200
+
+    etas = [get(store, id).eta or 0.0 for id in ("a", "b")]
+    assert all(0.0 <= eta < store.now() + 1.1 * CENTURY for eta in etas)
+
+
+def test_what_a_worker_tells_has_the_form_of_a_submission(store: Store, node: Node) -> None:
+    put(store, "a")
+    node.take()
+    changes(node, "a", what="meta", fields={"a\0": 1}).is_problem(
+        400, "bad-input", "a name in meta"
+    )
+    note = {"what": "note", "event": "e", "note": "n"}
+    body = {"changes": [{"id": "a", "attempt": 1, "happening": note, "checkpoint": "a"}]}
+    node("POST", "/changes", body).is_problem(400, "bad-input", "base64")

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -48,14 +47,6 @@ def test_client_and_worker_do_what_they_say(system: System) -> None:
         len(re.findall(r"^test\(", Path(file).read_text(), re.MULTILINE)) for file in tests
     )
     assert f"# pass {written}" in printed
-
-
-def test_the_records_are_up_to_date() -> None:
-    done = subprocess.run(
-        [sys.executable, "docs/typescript_records.py", "--check"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.long

@@ -107,6 +107,12 @@ def test_a_limit_set_while_it_stands_still_counts_when_it_goes_on(node: Node) ->
     assert attempt.exit()["stop"]["why"] == "timeout"
 
 
+def test_a_deadline_strikes_also_while_it_stands_still(node: Node) -> None:
+    attempt = paused(node, grace=0.1)
+    attempt.go(paused=True, limits={"deadline": moment()})
+    assert attempt.exit()["stop"]["why"] == "deadline"
+
+
 def test_a_limit_lifted_while_it_stands_still_does_not_strike(node: Node) -> None:
     attempt = node.nasty("plain", limits={"time": 2.0}, grace=0.1)
     attempt.go(paused=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import closing
 from typing import Any
 
 import pymysql
 import pytest
 
+from stayer.stores import open_store
 from stayer.stores.sql.mysql import MySqlStore
-from tests.contract.builders import check_counts, counts, get, register, take
+from tests.contract.builders import check_counts, counts, get, new, register, submit, take
 from tests.docs.pages import blocks
 from tests.mysql.conftest import asked
 from tests.servers.mariadb import MariaDbServer
@@ -79,7 +81,7 @@ def test_one_that_is_due_later_waits(store: MySqlStore, hand: Any) -> None:
         ("id, state", "'a', 'failed'", "leave out the state"),
         ("id", "'-a'", "may not begin with -"),
         ("id", "''", "CONSTRAINT"),
-        ("id", "repeat('x', 201)", "too long"),
+        ("id", "repeat('x', 257)", "too long"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -94,3 +96,20 @@ def test_a_unique_word_that_is_held_is_refused(store: MySqlStore, hand: Any) -> 
     asked(hand, "INSERT INTO stayer_tasks (id, `unique`) VALUES ('a', 'w')")
     with pytest.raises(pymysql.Error, match="holds this unique word"):
         asked(hand, "INSERT INTO stayer_tasks (id, `unique`) VALUES ('b', 'w')")
+
+
+def test_tables_of_an_older_version_get_room_for_longer_ids(
+    store: MySqlStore, server: MariaDbServer, database: str, url: str
+) -> None:
+    for table, column in (
+        ("tasks", "id"), ("schedules", "last_task"), ("upstreams", "upstream"), ("outbox", "id"),
+        ("purged", "id"), ("notices", "task"),
+    ):  # fmt: skip
+        null = "" if column == "last_task" else "NOT NULL"
+        client(server, database, f"ALTER TABLE stayer_{table} MODIFY {column} VARCHAR(200) {null};")
+    submit(store, new("a"))
+    with closing(open_store(url)) as newer:
+        newer.setup()
+        assert submit(newer, new("x" * 256, after=("a",)))[0].state == "waiting"
+    assert submit(store, new("b", after=("x" * 256,)))[0].state == "waiting"
+    assert "CHECK" in client(server, database, "SHOW CREATE TABLE stayer_tasks")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from stayer.core.notify.mail import PASSWORD_VARIABLE, Mail, text
 from stayer.core.notify.notices import Notice, notice_record_of
 from stayer.service.notify.deliverer import try_once
 from stayer.service.notify.settings import Whom, read_config
-from stayer.service.notify.smtp import send
+from stayer.service.notify.smtp import message, send
 from stayer.service.notify.webhook import Answered
 from tests.notify.mail_server import MailServer, mail_serving
 from tests.notify.receiver import unused_port
@@ -68,6 +69,30 @@ class TestWhatIsSent:
             "  https://stayer.example.org/#/task/a%2Fb",
         ):  # fmt: skip
             assert line in body.splitlines()
+
+    @pytest.mark.parametrize(
+        "word",
+        [
+            "=?utf-8?q?a=0D=0ABcc:_eve@example.org?=",
+            "=?utf-8?b?DQpCY2M6IGV2ZUBleGFtcGxlLm9yZw==?=",
+            "=?utf-8?q?a=0D=0A=0D=0Ayour_password_has_expired?=",
+            '"=?utf-8?q?=0A?="',
+            "=?utf-8?q?=ff?=" * 9,
+            "==??utf-8?q?=0D=0ABcc:_eve@example.org?=",
+        ],
+    )
+    def test_a_task_writes_no_header_and_no_body(self, word: str, notice: Notice) -> None:
+        to = read_hook("mail", {"url": "smtp://localhost", "from": ANN, "to": BEN}).mail
+        assert to is not None
+        record = {"name": word, "error": {"type": word, "message": word * 5, "traceback": word}}
+        notice = replace(notice, id=f"{word}\r\nBcc: x", task=word, queue=word, record=record)
+        head = message(to, notice).as_bytes().partition(b"\r\n\r\n")[0]
+        lines = [line for line in head.split(b"\r\n") if not line.startswith(b" ")]
+        assert {line.partition(b":")[0].decode() for line in lines} == {
+            "From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "MIME-Version",
+            "Content-Type", "Content-Transfer-Encoding",
+        }  # fmt: skip
+        assert not re.search(rb"[\r\n\0](?![\r\n ])", head.replace(b"\r\n", b""))
 
     def test_has_the_result_of_what_is_complete(self, notice: Notice) -> None:
         task = Task(id="t", queue="q", state="complete", ending="done", result={"loss": 0.5})

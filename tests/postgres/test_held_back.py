@@ -29,7 +29,7 @@ def test_what_was_taken_is_not_passed_by_again_and_again(
         found += ids(take(store))
         assert found == names[:5001]
         # When more are taken in the second after that
-        shortcuts = store._database.bulk._shortcuts  # type: ignore[attr-defined]
+        shortcuts = store._database.bulk._shortcuts
         assert shortcuts.place("q", "") is not None
         submit(store, new("urgent", priority=1))
         # Then what goes before is found, and the rest in its order

@@ -19,6 +19,7 @@ from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore, incoming
+from tests.cli.running import Here
 from tests.contract import actors
 from tests.contract.builders import (
     PATIENCE,
@@ -36,6 +37,8 @@ from tests.contract.builders import (
     take,
 )
 from tests.contract.test_waiter import calm
+from tests.faults.fleet import until
+from tests.http.serving import served_here
 from tests.processes import PROCESSES
 from tests.redis import pushing
 
@@ -54,6 +57,15 @@ def refused(store: RedisStore) -> list[dict[str, Any]]:
 
 def left(store: RedisStore) -> int:
     return int(store._server.ask("LLEN", f"{store._server.address.prefix}:incoming"))
+
+
+def test_an_item_has_the_defaults_of_its_queue(
+    store: RedisStore, push: Callable[..., None]
+) -> None:
+    store.set_queue("encode", defaults={"retries": 3})
+    push({"id": "silent", "queue": "encode"}, {"id": "other", "queue": "encode", "retries": 1})
+    store.promote(10)
+    assert [get(store, id).policy.retries for id in ("silent", "other")] == [3, 1]
 
 
 def test_an_item_is_a_task(store: RedisStore, push: Callable[..., None]) -> None:
@@ -404,3 +416,19 @@ def test_what_was_pushed_and_not_taken_is_moved(
         store.promote(10)
     assert left(store) == 1
     target.close()
+
+
+def test_a_server_takes_it_and_until_then_it_is_told_of(
+    store: RedisStore, push: Callable[..., None], url: str, tmp_path: Path
+) -> None:
+    push({"id": "t", "queue": "q"})
+
+    stayer = Here({"STAYER_STORE": url, "HOME": str(tmp_path)})
+    assert "1 item that came from outside is no task yet" in stayer("ls").err
+    assert "1 item that came from outside" in stayer("queues").err
+    assert "1 item that came from outside, and no worker to take it" in stayer("doctor").out
+
+    with served_here(tmp_path, url):
+        until(lambda: store.get(["t"])[0] is not None, "for the server to take it")
+    assert store.count_incoming() == 0
+    assert "outside" not in stayer("ls").err

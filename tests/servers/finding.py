@@ -169,4 +169,7 @@ if __name__ == "__main__":
     _get_packages("curl", "jq")
     if "--long" in sys.argv:
         _get_packages(*(package for tool, package in _LANGUAGES if shutil.which(tool) is None))
+        _get_packages("podman", "crun")
+        if shutil.which("busybox") is None:
+            _get_packages("busybox-static")
     _get_oldest_redis()

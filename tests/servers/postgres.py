@@ -41,6 +41,7 @@ class PostgresServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._schemas = itertools.count(1)
         self._ring: list[str] = []
+        self._hand: psycopg.Connection | None = None
 
     @property
     def pid(self) -> int:
@@ -55,14 +56,15 @@ class PostgresServer:
 
     def emptied_url(self) -> str:
         """The URL of a schema whose tables are empty, perhaps because they were emptied: that takes
-        a fifth of the time that making them takes. For tests that leave the tables as they are.
+        a small part of the time of making them. For tests that leave the tables as they are.
         """
         if len(self._ring) < _RING:
             schema = f"t{next(self._schemas)}"
         else:
             schema = self._ring.pop(0)
-            with psycopg.connect(self.conninfo, autocommit=True) as connection:
-                _empty(connection, schema)
+            if self._hand is None or self._hand.closed:
+                self._hand = psycopg.connect(self.conninfo, autocommit=True)
+            _empty(self._hand, schema)
         self._ring.append(schema)
         return self.url(schema)
 
@@ -118,6 +120,8 @@ class PostgresServer:
         goes to all of its processes.
         """
         process, self._process = self._process, None
+        if self._hand is not None:
+            self._hand.close()
         if process is None:
             return
         if how == signal.SIGKILL:
@@ -136,20 +140,51 @@ class PostgresServer:
 
 def _empty(connection: psycopg.Connection, schema: str) -> None:
     """Leave the schema as `setup` has made it, but for the store's identity, which is another."""
-    found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [schema])
-    tables = [f"{schema}.{name}" for (name,) in found]
-    meta = next((name for name in tables if name.endswith("_meta")), None)
-    if meta is None:
-        return  # nobody has set it up
-    if connection.execute(f"SELECT 1 FROM {meta} WHERE key = 'seal'").fetchone():  # by triggers
-        connection.execute(f"DROP SCHEMA {schema} CASCADE")
-        return
-    asked = (f"SELECT '{name}' WHERE EXISTS (SELECT FROM {name})" for name in tables)
-    full = [name for (name,) in connection.execute(" UNION ALL ".join(asked)) if name != meta]
-    if full:
-        connection.execute(f"TRUNCATE {', '.join(full)} RESTART IDENTITY")
-    connection.execute(f"DELETE FROM {meta} WHERE key NOT IN ('schema', 'functions', 'identity')")
-    connection.execute(f"UPDATE {meta} SET value = md5(random()::text) WHERE key = 'identity'")
+    connection.execute(_EMPTY.replace("{schema}", schema).encode())
+
+
+_EMPTY = """
+SET session_replication_role = replica; -- no triggers
+DO $$
+DECLARE
+    one record;
+    is_empty boolean;
+    meta text := (
+        SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+        WHERE schemaname = '{schema}' AND tablename LIKE '%\\_meta'
+    );
+BEGIN
+    IF meta IS NULL THEN
+        RETURN; -- nobody has set it up
+    END IF;
+    EXECUTE format($q$ SELECT count(*) = 0 FROM %s WHERE key = 'seal' $q$, meta) INTO is_empty;
+    IF NOT is_empty THEN -- by triggers
+        DROP SCHEMA {schema} CASCADE;
+        RETURN;
+    END IF;
+    FOR one IN
+        SELECT c.oid, format('%I.%I', '{schema}', c.relname) AS name, c.relkind FROM pg_class AS c
+        WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind IN ('r', 'S')
+    LOOP
+        IF one.relkind = 'S' THEN
+            PERFORM setval(one.oid, 1, false);
+        ELSIF one.name = meta THEN
+            EXECUTE format(
+                $q$ DELETE FROM %s WHERE key NOT IN ('schema', 'functions', 'identity') $q$, meta
+            );
+            EXECUTE format(
+                $q$ UPDATE %s SET value = md5(random()::text) WHERE key = 'identity' $q$, meta
+            );
+        ELSIF pg_relation_size(one.oid) > 100000 THEN
+            EXECUTE 'TRUNCATE ' || one.name;
+        ELSIF pg_relation_size(one.oid) > 0 THEN
+            -- A tenth of what TRUNCATE takes, which makes a file for each of the indexes.
+            EXECUTE 'DELETE FROM ' || one.name;
+        END IF;
+    END LOOP;
+END
+$$;
+"""
 
 
 def _server_user() -> str | None:

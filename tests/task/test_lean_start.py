@@ -18,14 +18,14 @@ def double(x: int) -> int:
 HEAVY = (
     "stayer.client.client", "stayer.client.handle", "stayer.stores", "stayer.store",
     "stayer.service.control", "stayer.core.lifecycle", "stayer.core.code",
-    "stayer.core.schedules.parse", "sqlite3", "asyncio", "socket",
+    "stayer.core.schedules.parse", "sqlite3", "asyncio", "socket", "_hashlib",
 )  # fmt: skip
 
 
 def test_an_app_in_a_task_brings_in_nothing_that_submits(tmp_path: Path) -> None:
     (tmp_path / "jobs.py").write_text(MODULE)
     asked = (
-        "import sys, stayer.task.__main__, jobs\n"
+        "import sys, stayer.task.main, jobs\n"
         "print(jobs.double(4), [name for name in sys.argv[1:] if name in sys.modules])"
     )
     done = subprocess.run(

@@ -260,6 +260,19 @@ class TestOfOnesOwn:
         own.client.close()
 
 
+def test_a_function_runs_what_fits_its_pattern() -> None:
+    routed = App()
+
+    @routed.task(name="film", match="film-*")
+    def film(task: Context) -> str | None:
+        return task.name
+
+    with testing.store(routed) as store:
+        store.client.get_queue("default").submit(name="film-7", id="a")
+        store.client.get_queue("default").submit(name="song", id="b")
+        assert [done.result for done in store.drain()] == ["film-7"]
+
+
 def test_the_plugin_costs_next_to_nothing_where_no_test_asks_for_it() -> None:
     code = "import sys, pytest; before = {*sys.modules}; import stayer.testing.pytest_plugin; "
     code += "print(*({*sys.modules} - before))"

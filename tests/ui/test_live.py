@@ -213,24 +213,27 @@ def test_queues_are_paused_limited_and_say_why_they_wait(tabs: Tabs, system: Sys
     page.get_by_label("Other limits for single keys").fill("ann=5, b=ob=1")
     page.get_by_label("Rate of starts").fill("100/1h")
     page.get_by_label("Fair shares").select_option("between owners")
-    confirm(page, "Set")
+    page.get_by_label("Defaults of its tasks").fill("retries=3\ntime_limit=2h\nretry_on=oom, lost")
+    confirm(page, "Save")
     expect(card).to_contain_text(
         "at most 3 at once · at most 2 with the same key · at most 5 with key ann · "
-        "at most 1 with key b=ob · at most 100/1h start · fair shares between owners"
+        "at most 1 with key b=ob · at most 100/1h start · fair shares between owners · "
+        "defaults retries=3, retry_on=oom,lost, time_limit=7200"
     )
     [queue] = system.fleet.store.queues(["lonely"])
     assert (queue.paused, queue.limit, queue.key_limit) == (True, 3, 2)
     assert queue.key_limits == {"ann": 5, "b=ob": 1}
     assert (queue.rate, queue.fair) == (Rate(100, 3600.0), "owner")
+    assert queue.defaults == {"retries": 3, "time_limit": 7200.0, "retry_on": ["oom", "lost"]}
     card.get_by_role("button", name="Settings").click()
     page.get_by_label("Other limits for single keys").fill("ann=4")
     page.get_by_label("Fair shares").select_option("none: oldest first")
     page.get_by_text("How long ended tasks are kept").click()
     page.get_by_label("Logs").fill("a while")
-    page.get_by_role("button", name="Set", exact=True).click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("Logs: a while is not a time")
     page.get_by_label("Logs").fill("2d")
-    confirm(page, "Set")
+    confirm(page, "Save")
     expect(card).to_contain_text("at most 4 with key ann · at most 100/1h start")
     expect(card).not_to_contain_text("fair shares")
     assert system.fleet.store.queues(["lonely"])[0].retention == {"log": 172_800}
@@ -265,6 +268,26 @@ def test_a_worker_is_drained_by_a_button(tabs: Tabs, system: System) -> None:
     system.finish(id)
     expect(card).to_have_count(0)
     assert system.fleet.get(id).state == "complete"
+
+
+def test_a_worker_is_changed_and_stopped_by_buttons(tabs: Tabs, system: System) -> None:
+    id = system.stepped("last")
+    system.until(id, "started")
+    page = tabs.open("nodes")
+    card = page.locator(".worker")
+    card.get_by_role("button", name="Change").click()
+    page.get_by_role("textbox", name="Queues").fill("default, night")
+    page.get_by_role("textbox", name="Slots").fill("0")
+    page.locator("dialog[open]").get_by_role("button", name="Change").click()
+    expect(page.get_by_role("alert")).to_contain_text("Slots: 0 is not a number of tasks")
+    page.get_by_role("textbox", name="Slots").fill("7")
+    confirm(page, "Change")
+    expect(card).to_contain_text("1 of 7 in use")
+    expect(card).to_contain_text("default, night")
+    card.get_by_role("button", name="Stop").click()
+    confirm(page, "Stop it")
+    expect(card).to_have_count(0)
+    assert system.fleet.get(id).state == "pending"
 
 
 def test_a_lost_worker_is_down_with_the_reason_and_what_it_ran(tabs: Tabs, system: System) -> None:

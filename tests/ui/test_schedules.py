@@ -66,12 +66,12 @@ def test_a_schedule_is_added_changed_and_deleted(tabs: Tabs, system: System) -> 
     assert made.task.command == ("sh", "-c", "make report | mail ann")
     assert made.task.queue == "default"
 
-    card.get_by_role("button", name="Set").click()
+    card.get_by_role("button", name="Edit").click()
     page.get_by_label("Times").fill("0 5 * * *")
     page.get_by_label("If the run before").select_option("cancel the one before")
     page.get_by_text("What to run").click()
     page.get_by_role("textbox", name="Command").fill("make all")
-    confirm(page, "Set")
+    confirm(page, "Save")
     expect(card).to_contain_text("0 5 * * * in Asia/Tokyo")
     changed = schedules.get(system.fleet.store, "nightly")
     assert (changed.cron, changed.zone, changed.overlap) == ("0 5 * * *", "Asia/Tokyo", "cancel")

@@ -117,7 +117,7 @@ def test_no_view_shows_nothing_instead_of_an_error(
     is_live(page)
     expect(page.get_by_text("There is no such flow")).to_be_visible()
     page.goto(f"{tabs.url}/#/queues")
-    expect(page.locator(".queue")).to_contain_text("nobody-listens")
+    expect(page.get_by_role("region", name="Queue nobody-listens")).to_be_visible()
     tabs.watch.forgive(404)
 
 
@@ -162,4 +162,4 @@ def test_a_server_that_never_saw_its_store_says_so(
     expect(page.locator("#trouble")).not_to_contain_text("since")
     redis.start()
     is_live(page)
-    expect(page.get_by_text("No queues yet")).to_be_visible()
+    expect(page.get_by_role("region", name="Queue default")).to_be_visible()

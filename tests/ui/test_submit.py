@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from stayer.core.model import Filter
-from stayer.http.tokens import Role
+from stayer.http.token_records import Role
 from tests.faults.fleet import until
 from tests.ui.browsing import Tabs, logged_in, picture
 from tests.ui.system import System

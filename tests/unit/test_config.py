@@ -36,7 +36,7 @@ def test_with_nothing_said_the_defaults_hold(home, cwd):
     found = load({}, home, cwd)
     assert found.store == f"sqlite:///{home['HOME']}/.local/share/stayer/stayer.db"
     assert found.store.startswith("sqlite:////")
-    assert (found.queue, found.owner, found.lease, found.retries) == ("default", "ann", 120.0, 0)
+    assert (found.queue, found.owner, found.lease, found.retries) == ("default", "ann", 120.0, None)
     assert set(found.sources.values()) == {"default"}
     assert list(found.sources) == list(SETTINGS)
 

@@ -14,7 +14,17 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("script", ["diagram.py", "field_tables.py", "layers.py"])
+SCRIPTS = sorted(
+    script.name for script in (ROOT / "docs").glob("*.py") if "--check" in script.read_text()
+)
+
+
+def test_make_writes_all_that_is_made_of_the_code() -> None:
+    [named] = re.findall(r"for script in (.*?);", (ROOT / "Makefile").read_text())
+    assert sorted(f"{name}.py" for name in named.split()) == SCRIPTS
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_what_is_made_of_the_code_is_up_to_date(script: str) -> None:
     done = subprocess.run(
         [sys.executable, f"docs/{script}", "--check"],
@@ -23,7 +33,7 @@ def test_what_is_made_of_the_code_is_up_to_date(script: str) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, f"run make reference: {done.stderr}"
 
 
 def test_a_layer_has_at_most_two_names() -> None:

@@ -67,7 +67,7 @@ def test_what_is_cleared_follows_from_where_it_leads(state: State, to: State) ->
     if (state, to) == ("reserved", "started"):
         expected |= {"start_before"}
     if state in FINISHED and to not in FINISHED:
-        expected |= {"finished_at", "ending", "fingerprint", "start_before"}
+        expected |= {"finished_at", "ending", "fingerprint", "start_before", "finish_before"}
     assert cleared(state, to) == expected
 
 

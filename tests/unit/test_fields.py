@@ -16,7 +16,7 @@ NUMBERS = (
     "interruptions losses last_order error progress orders returned_from paused usage start_before "
     "flow flow_part upstreams dependents key unique unique_while unique_for notify checkpoint_at "
     "near_node near_until fingerprint cloned_from code pinned lock meta submitted_by source_commit "
-    "metrics"
+    "metrics finish_before"
 )
 
 
@@ -62,6 +62,7 @@ def test_a_field_without_a_row_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         ("nothing", Row("a field that no class has"), "no class .* has a field nothing"),
         ("retries", Row("a field of the policy", 99), "retries is stored by number"),
         ("priority", Row("a field that is stored"), "priority is stored by number"),
+        ("pid", Row("a field of the worker", 17), "pid may be submitted: NewTask has to have it"),
     ],
 )
 def test_a_row_that_no_class_agrees_with_is_refused(

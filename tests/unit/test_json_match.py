@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import BadInput
+from stayer.core.filters import check_filter
 from stayer.core.json_match import look_up, parse, parse_path
-from stayer.core.limits import check_filter
 from stayer.core.model import JSON, Filter
 
 

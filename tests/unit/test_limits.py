@@ -194,8 +194,15 @@ def test_deep_nesting_is_bad_input_for_every_parser(kind: str) -> None:
 def test_the_documentation_names_the_limits() -> None:
     page = (Path(__file__).parents[2] / "docs/reference/json.md").read_text()
     table = page[page.index("## How much fits") :]
+    usual = {"text": limits.Most(limits.WORD)} | dict.fromkeys(
+        ("moment", "seconds", "bytes"), limits.Most(limits.UNIT)
+    )
     for name, most in {**fields.MOST, **limits.SCHEDULE, **limits.QUEUE}.items():
-        [row] = [line for line in table.splitlines() if f"`{name}`" in line][:1]
+        rows = [line for line in table.splitlines() if f"`{name}`" in line][:1]
+        if not rows:  # as long as its kind usually is
+            assert most == usual[fields.SUBMISSION[name].kind], f"{name} has no row"
+            continue
+        [row] = rows
         said = [int(number.replace(",", "")) for number in re.findall("[0-9][0-9,]*", row)]
         assert most.characters in said or name == "name", (name, row)
         assert most.items is None or most.items in said, (name, row)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stayer.core.errors import BadInput, TooLarge
+from stayer.core.flows import sweep
 from stayer.core.flows.sweep import (
     Run,
     compare,
@@ -83,6 +86,23 @@ def test_too_many_combinations_are_refused_before_they_are_laid_out() -> None:
         plan_sweep({"a": []}, pattern)
     with pytest.raises(BadInput, match="an object"):
         plan_sweep({"a": [1]}, new_task(queue="q", name="f", parameters=[1]))
+
+
+@pytest.mark.parametrize(
+    ("grid", "options"),
+    [
+        ({"a": ["x" * 1000], "b": list(range(100))}, {"command": ["echo", "{a}" * 1000]}),
+        ({"a": list(range(2000)), **{f"p{n}": ["x" * 100] for n in range(1000)}}, {}),
+        ({"a": list(range(2000))}, {"parameters": {"known": "x" * 100_000}}),
+    ],
+)
+def test_what_the_combinations_come_to_is_counted_before_they_are_made(
+    grid: dict[str, list[JSON]], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "product", None)  # what makes them
+
+    with pytest.raises(TooLarge, match="64,000,000 bytes"):
+        plan_sweep(grid, new_task(queue="q", **options))
 
 
 def task(place: int, **fields: object) -> Task:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stayer.http.token_places import TokenFile
 from stayer.http.tokens import Access
 from tests.versions import old
 
@@ -16,7 +17,7 @@ def access(tmp_path: Path) -> Access:
     path = tmp_path / "tokens"
     shutil.copyfile(old.DATA / "tokens", path)
     path.chmod(0o600)
-    return Access(path)
+    return Access(TokenFile(path))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from typing import cast
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from stayer.core.errors import StoreUnreachable
-from stayer.core.happenings import Done, Stop
+from stayer.core.happenings import Done, Fail, Stop
+from stayer.core.lifecycle import OVERDUE
 from stayer.core.model import Order, Task, Value
 from stayer.core.submit.checks import new_task
 from stayer.core.worker_model import EVERYTHING, Orders, Worker
@@ -280,6 +282,17 @@ def test_an_order_for_what_has_just_arrived_is_obeyed(lap: Lap) -> None:
     lap.pool.receive(protocol.Ask(Orders("t3", 1, (Order(1, "cancel"),))))
     lap.pool._handle_messages()
     assert lap.pool._held["t3", 1].outcome == Stop()
+    lap.app.gate.set()
+
+
+def test_what_is_past_its_deadline_is_asked_to_stop(lap: Lap) -> None:
+    lap.app.gate.clear()
+    lap.pool._arrived = [replace(task, finish_before=1.0) for task in lap.tasks]
+    lap.pool._take_arrived()
+    job = lap.pool._held["t1", 1]
+    lap.pool._look_at(job, time.monotonic())
+    assert job.context.cancelled
+    assert job.context.read_stop() == Fail(OVERDUE, "expired")
     lap.app.gate.set()
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from stayer.worker import remove_later, remove_tree
 from stayer.worker.remove_tree import remove
-from stayer.worker.run_directory import discard, strip
+from stayer.worker.run_removal import discard, strip
 from stayer.worker.state_directory import StateDirectory
 from tests.faults.fleet import Fleet, until
 

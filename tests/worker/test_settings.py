@@ -35,6 +35,15 @@ def test_a_tasks_own_time_limit_ends_it(fleet: Fleet) -> None:
     assert (task.state, task.ending) == ("failed", "timeout")
 
 
+def test_a_deadline_ends_it_and_there_is_no_retry(fleet: Fleet) -> None:
+    fleet.worker(lease=30)
+    fleet.submit("a", "sleep", "1000", deadline=3.0, retries=5, retry_wait=0.01, grace=0.1)
+    task = fleet.until_ended("a")
+    assert (task.state, task.ending, fleet.endings("a")) == ("failed", "expired", ["expired"])
+    assert task.error is not None
+    assert task.error.message == "its deadline came while it ran"
+
+
 def test_what_is_set_holds_for_the_next_attempt_too(fleet: Fleet) -> None:
     fleet.worker(lease=30)
     fleet.submit("a", "sleep", "1000", retries=1, retry_wait=0.01, grace=0.1)

@@ -36,6 +36,11 @@ export class TaskContext {
     await this.#tell("POST", "progress", { body: { done, total, message } });
   }
 
+  /** Set fields of your own, to find it by; null takes one away, others stay. */
+  async setMeta(fields) {
+    await this.#tell("POST", "meta", { body: { meta: fields } });
+  }
+
   /** Add to its log. Sent in pieces, in the background. */
   log(text) {
     const bytes = typeof text === "string" ? new TextEncoder().encode(text) : text;

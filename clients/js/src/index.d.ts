@@ -206,6 +206,8 @@ export interface TaskContext {
   /** Aborted when the task has to stop: it was cancelled or lost, or the worker shuts down. */
   readonly signal: AbortSignal;
   progress(done: number, total?: number, message?: string): Promise<void>;
+  /** Set fields of your own, to find it by; null takes one away, others stay. */
+  setMeta(fields: { [name: string]: Json }): Promise<void>;
   /** Add to its log. Sent in pieces, in the background. */
   log(text: string | Uint8Array): void;
   /** Save what the next attempt should go on from: any JSON value, or bytes. */

@@ -37,6 +37,7 @@ export interface Task {
   checkpoint_at: string | null;
   orders: Order[];
   start_before: string | null;
+  finish_before: string | null;
   flow: string | null;
   part: string | null;
   upstreams: number;
@@ -59,6 +60,7 @@ export interface Task {
   retry_cap: number;
   retry_on: string[];
   give_up_on: string[];
+  deadline: number | null;
   time_limit: number | null;
   silence_limit: number | null;
   memory_limit: number | null;
@@ -107,6 +109,7 @@ export interface Submission {
   retry_cap?: number | string | null;
   retry_on?: string[] | null;
   give_up_on?: string[] | null;
+  deadline?: number | string | null;
   time_limit?: number | string | null;
   silence_limit?: number | string | null;
   memory_limit?: number | string | null;
@@ -155,6 +158,7 @@ export interface Edits {
   retry_cap?: number | string | null;
   retry_on?: string[] | null;
   give_up_on?: string[] | null;
+  deadline?: number | string | null;
   time_limit?: number | string | null;
   silence_limit?: number | string | null;
   memory_limit?: number | string | null;
@@ -228,6 +232,7 @@ export interface Queue {
   rate: string | null;
   fair: "key" | "owner" | null;
   notify: string[];
+  defaults: { [key: string]: Json };
   next_start: string | null;
   counts: { [key: string]: number };
   workers: number;
@@ -252,6 +257,7 @@ export interface Worker {
   beat_at: string;
   running: number;
   state: "DRAINING" | "IDLE" | "PROCESSING" | "STALE";
+  order: WorkerOrder | null;
 }
 
 /** What a flow.json says. */
@@ -259,8 +265,8 @@ export interface FlowSubmission {
   id?: string;
   name: string;
   owner?: string | null;
-  defaults?: { queue?: string | null; name?: string | null; command?: string[] | null; parameters?: Json | null; priority?: number | null; delay?: number | string | null; eta?: number | string | null; expire?: number | string | null; start_before?: number | string | null; /** Parts of this flow that it runs after. */ after?: string[]; when_failed?: "cancel" | "hold" | "run" | null; /** One of those that it runs after: on whose node to run. */ near?: string; near_wait?: number | string | null; cwd?: string | null; env?: { [key: string]: string } | null; code?: Code | null; tags?: string[] | null; meta?: { [key: string]: Json } | null; owner?: string | null; key?: string | null; unique?: string | null; unique_while?: "alive" | "waiting" | null; unique_for?: number | string | null; notify?: string[] | null; held?: boolean | null; retries?: number | null; retry_wait?: number | string | null; retry_backoff?: number | null; retry_cap?: number | string | null; retry_on?: string[] | null; give_up_on?: string[] | null; time_limit?: number | string | null; silence_limit?: number | string | null; memory_limit?: number | string | null; time_growth?: number | null; time_most?: number | string | null; memory_growth?: number | null; memory_most?: number | string | null; grace?: number | string | null; fence?: "freeze" | "kill" | null; cloned_from?: string | null; submitted_by?: string | null; source_commit?: string | null; /** Ids of tasks outside the flow. */ after_tasks?: string[]; /** A task for each item. */ map?: Json[] | string; at_once?: number; };
-  tasks: { [key: string]: { queue?: string | null; name?: string | null; command?: string[] | null; parameters?: Json | null; priority?: number | null; delay?: number | string | null; eta?: number | string | null; expire?: number | string | null; start_before?: number | string | null; /** Parts of this flow that it runs after. */ after?: string[]; when_failed?: "cancel" | "hold" | "run" | null; /** One of those that it runs after: on whose node to run. */ near?: string; near_wait?: number | string | null; cwd?: string | null; env?: { [key: string]: string } | null; code?: Code | null; tags?: string[] | null; meta?: { [key: string]: Json } | null; owner?: string | null; key?: string | null; unique?: string | null; unique_while?: "alive" | "waiting" | null; unique_for?: number | string | null; notify?: string[] | null; held?: boolean | null; retries?: number | null; retry_wait?: number | string | null; retry_backoff?: number | null; retry_cap?: number | string | null; retry_on?: string[] | null; give_up_on?: string[] | null; time_limit?: number | string | null; silence_limit?: number | string | null; memory_limit?: number | string | null; time_growth?: number | null; time_most?: number | string | null; memory_growth?: number | null; memory_most?: number | string | null; grace?: number | string | null; fence?: "freeze" | "kill" | null; cloned_from?: string | null; submitted_by?: string | null; source_commit?: string | null; /** Ids of tasks outside the flow. */ after_tasks?: string[]; /** A task for each item. */ map?: Json[] | string; at_once?: number; } };
+  defaults?: { queue?: string | null; name?: string | null; command?: string[] | null; parameters?: Json | null; priority?: number | null; delay?: number | string | null; eta?: number | string | null; expire?: number | string | null; start_before?: number | string | null; /** Parts of this flow that it runs after. */ after?: string[]; when_failed?: "cancel" | "hold" | "run" | null; /** One of those that it runs after: on whose node to run. */ near?: string; near_wait?: number | string | null; cwd?: string | null; env?: { [key: string]: string } | null; code?: Code | null; tags?: string[] | null; meta?: { [key: string]: Json } | null; owner?: string | null; key?: string | null; unique?: string | null; unique_while?: "alive" | "waiting" | null; unique_for?: number | string | null; notify?: string[] | null; held?: boolean | null; retries?: number | null; retry_wait?: number | string | null; retry_backoff?: number | null; retry_cap?: number | string | null; retry_on?: string[] | null; give_up_on?: string[] | null; deadline?: number | string | null; time_limit?: number | string | null; silence_limit?: number | string | null; memory_limit?: number | string | null; time_growth?: number | null; time_most?: number | string | null; memory_growth?: number | null; memory_most?: number | string | null; grace?: number | string | null; fence?: "freeze" | "kill" | null; cloned_from?: string | null; submitted_by?: string | null; source_commit?: string | null; /** Ids of tasks outside the flow. */ after_tasks?: string[]; /** A task for each item. */ map?: Json[] | string; at_once?: number; };
+  tasks: { [key: string]: { queue?: string | null; name?: string | null; command?: string[] | null; parameters?: Json | null; priority?: number | null; delay?: number | string | null; eta?: number | string | null; expire?: number | string | null; start_before?: number | string | null; /** Parts of this flow that it runs after. */ after?: string[]; when_failed?: "cancel" | "hold" | "run" | null; /** One of those that it runs after: on whose node to run. */ near?: string; near_wait?: number | string | null; cwd?: string | null; env?: { [key: string]: string } | null; code?: Code | null; tags?: string[] | null; meta?: { [key: string]: Json } | null; owner?: string | null; key?: string | null; unique?: string | null; unique_while?: "alive" | "waiting" | null; unique_for?: number | string | null; notify?: string[] | null; held?: boolean | null; retries?: number | null; retry_wait?: number | string | null; retry_backoff?: number | null; retry_cap?: number | string | null; retry_on?: string[] | null; give_up_on?: string[] | null; deadline?: number | string | null; time_limit?: number | string | null; silence_limit?: number | string | null; memory_limit?: number | string | null; time_growth?: number | null; time_most?: number | string | null; memory_growth?: number | null; memory_most?: number | string | null; grace?: number | string | null; fence?: "freeze" | "kill" | null; cloned_from?: string | null; submitted_by?: string | null; source_commit?: string | null; /** Ids of tasks outside the flow. */ after_tasks?: string[]; /** A task for each item. */ map?: Json[] | string; at_once?: number; } };
 }
 
 /** A flow: its parts, and how many tasks are in each state. */
@@ -302,6 +308,7 @@ export interface Code {
   python?: string | null;
   git?: string | null;
   files?: SentFile[];
+  image?: string | null;
 }
 
 export interface Fault {
@@ -320,6 +327,7 @@ export interface FlowPart {
   is_map: boolean;
   at_once: number | null;
   after: string[];
+  template: string[] | null;
   state: "waiting" | "scheduled" | "pending" | "reserved" | "started" | "complete" | "failed" | "cancelled";
   counts: { waiting: number; scheduled: number; pending: number; reserved: number; started: number; complete: number; failed: number; cancelled: number; };
 }
@@ -359,6 +367,7 @@ export interface Pinned {
   lock: string | null;
   commit: string | null;
   anew: boolean;
+  image: string | null;
 }
 
 export interface Progress {
@@ -410,4 +419,12 @@ export interface Usage {
   written: number;
   processes: number;
   at: string | null;
+}
+
+export interface WorkerOrder {
+  number: number;
+  queues: string[] | null;
+  slots: number | null;
+  grace: number | null;
+  ends_at: string | null;
 }

@@ -67,14 +67,16 @@ test("an error fails the task; a checkpoint is there for the next attempt", asyn
       const saved = await task.restore();
       if (saved) return saved;
       await task.checkpoint({ epoch: 7 });
+      await task.setMeta({ best_epoch: 7, draft: null });
       throw new RangeError("too much");
     },
   };
   await working({ handlers }, async () => {
-    const { id } = await client.submit({ queue, name: "twice", retries: 1, retry_wait: 0 });
+    const { id } = await client.submit({ queue, name: "twice", retries: 1, retry_wait: 0, meta: { draft: true, team: "vision" } });
     assert.deepEqual(await client.wait(id, { timeout: "2m" }), { epoch: 7 });
-    const [first] = (await client.get(id)).attempts;
+    const { attempts: [first], meta } = await client.get(id);
     assert.deepEqual([first.error.type, first.error.message], ["RangeError", "too much"]);
+    assert.deepEqual(meta, { team: "vision", best_epoch: 7 });
   });
 });
 

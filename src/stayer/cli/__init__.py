@@ -22,7 +22,7 @@ class Verb(NamedTuple):
     help: str
 
 
-TASKS, RUNNING, STORE = "Tasks", "Running them", "Queues, workers and the store"
+TASKS, RUNNING, STORE = "Tasks", "Running tasks and workers", "Queues, workers and the store"
 
 VERBS = {
     "add": Verb(TASKS, "Submit a task, or many from a file, and print the id."),
@@ -33,7 +33,7 @@ VERBS = {
     "compare": Verb(TASKS, "Compare tasks: parameters, metrics, steps, durations, results."),
     "explain": Verb(
         TASKS,
-        "Say why a task is not running, or what it does, and when it will start and end.",
+        "Say why a task is not running, and when it will start and end.",
     ),
     "failures": Verb(TASKS, "List what failed, grouped by fault."),
     "log": Verb(TASKS, "Print what a task wrote to its output."),
@@ -46,19 +46,19 @@ VERBS = {
     "retry": Verb(TASKS, "Run finished tasks again, perhaps with changes."),
     "clone": Verb(TASKS, "Submit a task again, with changes, and print the new id."),
     "edit": Verb(TASKS, "Change tasks that wait: what they run, parameters, times, limits."),
-    "hold": Verb(TASKS, "Keep tasks from being taken until they are released."),
-    "release": Verb(TASKS, "Let held tasks be taken again."),
-    "delete": Verb(TASKS, "Forget finished tasks."),
-    "purge": Verb(TASKS, "Forget the finished tasks that ended long ago."),
+    "hold": Verb(TASKS, "Keep tasks from starting until they are released."),
+    "release": Verb(TASKS, "Let held tasks start again."),
+    "delete": Verb(TASKS, "Delete finished tasks."),
+    "purge": Verb(TASKS, "Delete finished tasks that ended long ago."),
     "report": Verb(
         TASKS,
-        "Say from within a task how far it is, set metrics, result or meta, save its state.",
+        "Report progress, metrics, a result or a checkpoint from inside a task.",
     ),
     "pause": Verb(
         RUNNING,
-        "Pause tasks where they are, or let no more tasks of a queue be taken.",
+        "Pause running tasks, or a queue.",
     ),
-    "resume": Verb(RUNNING, "Resume paused tasks, or let tasks of a paused queue be taken again."),
+    "resume": Verb(RUNNING, "Resume paused tasks, or a paused queue."),
     "signal": Verb(RUNNING, "Send a signal to the process of running tasks."),
     "stack": Verb(RUNNING, "Show where a running Python task is: the stacks of its threads."),
     "set": Verb(RUNNING, "Change the limits, priority, hooks or meta of tasks."),
@@ -67,30 +67,32 @@ VERBS = {
         "Take tasks and run them, each in its own process, or with --threads in a thread.",
     ),
     "up": Verb(RUNNING, "Create the store if needed, and run a worker and a server here."),
-    "rehearse": Verb(RUNNING, "Kill a task again and again, and compare what comes of it."),
+    "rehearse": Verb(
+        RUNNING, "Test that a task survives kills: run it, kill it, resume it, compare."
+    ),
     "drain": Verb(RUNNING, "Let workers finish what they run, and take no more tasks."),
     "serve": Verb(RUNNING, "Serve the HTTP API and the web page, and print a login link."),
     "mcp": Verb(RUNNING, "Let an assistant submit, watch, explain and cancel tasks, over MCP."),
-    "code": Verb(RUNNING, "List and remove what was installed for tasks on this machine."),
+    "code": Verb(RUNNING, "List and remove code that was installed for tasks on this machine."),
     "cron": Verb(STORE, "Submit tasks on a schedule."),
-    "queues": Verb(STORE, "List queues; remove one, set its limits, hooks or what it keeps."),
+    "queues": Verb(STORE, "List queues; remove one, set its limits, hooks and retention."),
     "stats": Verb(
         STORE,
-        "Show what the queues did: how deep they were, what was submitted and what ended.",
+        "Show statistics of queues: depth, submitted and ended tasks, times.",
     ),
     "notices": Verb(
         STORE,
         "List notices to hooks; deliver them again, or test a hook.",
     ),
-    "workers": Verb(STORE, "List workers; remove a stale one."),
+    "workers": Verb(STORE, "List workers; change one that runs, or remove one."),
     "token": Verb(STORE, "Make and remove tokens, login links and sessions for HTTP."),
     "init": Verb(STORE, "Create the store, if it does not exist."),
     "move": Verb(STORE, "Copy a whole store, with its history, to another kind of store."),
     "backup": Verb(STORE, "Copy the store to a file while workers run."),
-    "restore": Verb(STORE, "Make a store of a backup."),
+    "restore": Verb(STORE, "Make a store from a backup."),
     "config": Verb(STORE, "Show each setting and where it comes from."),
     "doctor": Verb(STORE, "Check that all is well, and say what to do if not."),
-    "completion": Verb(STORE, "Print the script that completes words in a shell."),
+    "completion": Verb(STORE, "Print the completion script for a shell."),
 }
 
 

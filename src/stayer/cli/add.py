@@ -24,8 +24,8 @@ from stayer.core import codec
 @click.option(
     "--jsonl",
     metavar="FILE|-",
-    help="Submit many: one JSON object a line, named as in a record. -q, --owner and --retries "
-    "are for lines that don't say.",
+    help="Submit many tasks: one JSON object a line, with the fields of a submission. -q, "
+    "--owner and --retries are for lines that don't have them.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the record, and whether it is fresh.")
 def add(
@@ -33,10 +33,9 @@ def add(
 ) -> int:
     """Submit a task, or many from a file, and print the id.
 
-    `stayer add -q encode -- ffmpeg -i in.mp4 out.webm` is a task that runs a command, `stayer add
-    -q mail --name send --data '{"to": "ann"}'` one that runs a function; one with neither is for
-    whoever listens to the queue. The same id again is no error: what is there stays as it is.
-    That of a deleted task is refused for 30 days.
+    `stayer add -q encode -- ffmpeg -i in.mp4 out.webm` runs a command, `stayer add -q mail --name
+    send --data '{"to": "ann"}'` a function. A task with neither is for a listener of the queue. An
+    id that exists is no error, and changes nothing. That of a deleted task is refused for 30 days.
     """
     if jsonl is not None:
         from stayer.cli.add_lines import add_lines

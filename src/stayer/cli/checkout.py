@@ -29,7 +29,12 @@ def commit_of(place: str | None) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     try:
-        changes = _ask(git, folder, "status", "--porcelain", "--untracked-files=no")
+        if _has_filters(git, folder):
+            return commit + UNKNOWN
+        changes = _ask(
+            git, folder, "status", "--porcelain", "--untracked-files=no",
+            "--ignore-submodules=dirty",
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return commit + UNKNOWN
     return commit + DIRTY if changes else commit
@@ -46,11 +51,27 @@ def _is_in_checkout(folder: str) -> bool:
         folder = above
 
 
-def _ask(git: str, folder: str, *words: str) -> str:
-    # Nothing that the checkout's own settings name is run, and nothing is written.
-    safe = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-    return subprocess.run(
-        [git, *safe, *words], cwd=folder, check=True, timeout=_PATIENCE_S, capture_output=True,
-        stdin=subprocess.DEVNULL, text=True, errors="replace",
-        env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
-    ).stdout  # fmt: skip
+def _has_filters(git: str, folder: str) -> bool:
+    """Tell whether the checkout's own settings name filters: to see whether a file was changed, git
+    would run them.
+    """
+    found = _ask(
+        git, folder, "config", "--show-scope", "--name-only", "--get-regexp", r"^filter\.", fails=1
+    )
+    return any(not line.startswith(("system\t", "global\t")) for line in found.splitlines())
+
+
+def _ask(git: str, folder: str, *words: str, fails: int = 0) -> str:
+    """Return what git answers; `fails` is the exit code with which it says that there is nothing.
+    Nothing that the checkout's own settings name is run, nothing is fetched, and nothing written.
+    """
+    safe = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
+            "-c", "status.submoduleSummary=false")  # fmt: skip
+    alone = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+    done = subprocess.run(
+        [git, *safe, *words], cwd=folder, check=False, timeout=_PATIENCE_S, capture_output=True,
+        stdin=subprocess.DEVNULL, text=True, errors="replace", env={**os.environ, **alone},
+    )  # fmt: skip
+    if done.returncode not in (0, fails):
+        raise subprocess.CalledProcessError(done.returncode, git)
+    return done.stdout

@@ -22,7 +22,7 @@ _KEY_LENGTH = 12
 
 @click.group(cls=Group)
 def code() -> None:
-    """List and remove what was installed for tasks on this machine.
+    """List and remove code that was installed for tasks on this machine.
 
     It is about the folder of your own user's workers: code_dir of stayer.toml, --code-dir, or
     ~/.cache/stayer/code.
@@ -39,7 +39,7 @@ _code_dir = click.option("--code-dir", metavar="DIR", help="The folder that it i
 
 @code.command("ls")
 @_code_dir
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+@click.option("--json", "as_json", is_flag=True, help="Print an array of environments, as JSON.")
 @click.pass_obj
 def list_environments(given: Given, code_dir: str | None, as_json: bool) -> None:
     """List the environments that are kept, the one used longest ago first."""
@@ -79,8 +79,8 @@ def _requirements(kept: cache.Kept) -> list[str]:
 @code.command()
 @_code_dir
 @click.option(
-    "--older-than", type=DURATION, metavar="DURATION",
-    help="Remove what was not used for so long. Default: 30d.",
+    "--older", "--older-than", "older_than", type=DURATION, metavar="DURATION",
+    help="Remove what was not used for this long. Default: 30d.",
 )  # fmt: skip
 @click.option(
     "--size", type=SIZE, metavar="SIZE",

@@ -22,11 +22,11 @@ _OPTIONS: dict[tuple[str, ...], dict[str, Any]] = {
     ("--with", "with_"): {
         "multiple": True,
         "metavar": "PACKAGE",
-        "help": "Install this for it, as in numpy or 'numpy>=2'. May be repeated.",
+        "help": "Install this package for it: numpy, 'numpy>=2' … May be repeated.",
     },
     ("--requirements",): {
         "metavar": "FILE",
-        "help": "Install what this file names: requirements, or a lock with hashes.",
+        "help": "Install the packages in this file: requirements, or a lock with hashes.",
     },
     ("--python",): {
         "metavar": "VERSION",
@@ -34,18 +34,22 @@ _OPTIONS: dict[tuple[str, ...], dict[str, Any]] = {
     },
     ("--git",): {
         "metavar": "URL[@REF][#FOLDER]",
-        "help": "Run it in a checkout of this repository, and install what its project names.",
+        "help": "Run it in a checkout of this repository, and install what that needs.",
+    },
+    ("--image",): {
+        "metavar": "NAME",
+        "help": "Run it in a container of this image, such as python:3.12.",
     },
     ("--send",): {
         "multiple": True,
         "metavar": "FILE",
-        "help": "Send this file along: the command runs in a folder of its own that has it, unless "
-        "--cwd or --git says where. May be repeated.",
+        "help": "Send this file with it. The command runs in a new folder that has the file, "
+        "unless --cwd or --git is given. May be repeated.",
     },
     ("--resolve",): {
         "is_flag": True,
-        "help": "Find out here and now which versions and which commit that means, with the uv and "
-        "git of this machine. Without it, the first attempt does.",
+        "help": "Pin versions and commit now, with the uv and git of this machine. Without it, the "
+        "first attempt does.",
     },
 }
 
@@ -74,7 +78,8 @@ def asked_code(
     if (file := options.get("requirements")) is not None:
         lines.append(_read(file, "--requirements"))
     python, git = options.get("python"), options.get("git")
-    header = None if git else _header_of(words, options.get("cwd"))
+    image = options.get("image")
+    header = None if git or image else _header_of(words, options.get("cwd"))
     sent = list(options.get("send") or ())
     if header is not None:
         if options.get("cwd") is None and store().path is None and words[0] not in sent:
@@ -84,10 +89,10 @@ def asked_code(
         words = ("python", *words)
         lines = [*header[0], *lines]
         python = python or header[1]
-    if header is None and not lines and not sent and python is None and git is None:
+    if header is None and not (lines or sent or python or git or image):
         return None, tuple(words)
     files = tuple(sent_files.send(store(), path) for path in dict.fromkeys(sent))
-    code = Code("\n".join(lines), python, git, files)
+    code = Code("\n".join(lines), python, git, files, image)
     if options.get("resolve"):
         from stayer.client.resolve_code import resolve_code
 

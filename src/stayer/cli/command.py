@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FILTER, EVERYWHERE = "Filter", "Everywhere"
 OPTION_PANELS = (
-    "What to run", "When", "Retries", "Limits", "Who and in which order", "Find and notify",
+    "What to run", "When", "Retries", "Limits", "Order and ownership", "Find and notify",
 )  # fmt: skip
 """The groups of options between those of a command alone and those of all, in their order."""
 
@@ -60,7 +60,7 @@ class Given:
         if self._store is None:
             store = self.unopened_store()
             if not make:
-                _refuse_what_is_not_there(store)
+                _refuse_what_is_not_there(store, self.config().sources["store"])
             store.setup()
             if not moving and (seal := store.seal()) is not None:
                 note(f"{store.url}: {seal.message}")
@@ -100,7 +100,7 @@ def refuse_memory(url: str) -> None:
         )
 
 
-def _refuse_what_is_not_there(store: Store) -> None:
+def _refuse_what_is_not_there(store: Store, source: str) -> None:
     from stayer.config import default_store
     from stayer.core.errors import BadInput, StoreUnusable
 
@@ -111,8 +111,8 @@ def _refuse_what_is_not_there(store: Store) -> None:
         return  # which `setup` says better
     if not store.is_made():
         raise StoreUnusable(
-            f"there is no store at {store.path or store.url}: fix --store or STAYER_STORE, or make "
-            "it with `stayer init`"
+            f"there is no store at {store.path or store.url}, which {source} names: correct that, "
+            "or make the store with `stayer init`"
         )
 
 

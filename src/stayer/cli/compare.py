@@ -17,7 +17,7 @@ from stayer.service.control import tasks as control
 @filter_options
 @ids_argument(
     to_change=False,
-    help="Ids of tasks, or of flows and sweeps. The beginning of an id is enough.",
+    help="Ids of tasks, flows or sweeps. The beginning of an id is enough.",
 )
 @click.option("-a", "--all", "show_all", is_flag=True, help="Show what is the same, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print ids and rows, as JSON.")

@@ -19,7 +19,7 @@ VARIABLE = "_STAYER_COMPLETE"
 )
 @click.pass_context
 def completion(context: click.Context, given: Given, shell: str) -> None:
-    """Print the script that completes words in a shell.
+    """Print the completion script for a shell.
 
     For bash, add `eval "$(stayer completion bash)"` to ~/.bashrc; for zsh, `eval "$(stayer
     completion zsh)"` to ~/.zshrc; for fish, `stayer completion fish | source` to

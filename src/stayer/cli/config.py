@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import rich_click as click
+from msgspec.structs import replace
 
 from stayer import config as configuration
 from stayer.cli.command import Given, command
 from stayer.cli.output import print_json, print_line
 from stayer.cli.redact import redact_passwords
+from stayer.cli.worker_options import hidden_worker_options, worker_settings
 from stayer.config.writing import write as write_settings
+from stayer.core.errors import BadInput
 from stayer.core.model import JSON
 from stayer.core.units import format_duration
 
@@ -25,13 +28,21 @@ _WIDE_COLUMNS = 140
     "--write", metavar="FILE", help="Write the settings that are not default to this file."
 )
 @click.option("--force", is_flag=True, help="With --write: also if the file is there.")
-def config(given: Given, as_json: bool, write: str | None, force: bool) -> None:
+@hidden_worker_options
+def config(given: Given, as_json: bool, write: str | None, force: bool, **worker: Any) -> None:
     """Show each setting and where it comes from.
 
     A flag comes before the environment, the environment before the file (stayer.toml here or
     in the nearest folder above, else the one in ~/.config/stayer), the file before the default.
+
+    With --write, options of `stayer worker` become settings of the file: `stayer config --write
+    films.toml --queue encode --slots 4`.
     """
     found = given.config()
+    flags = worker_settings(found, worker)
+    if flags and write is None:
+        raise BadInput(f"--{next(iter(flags)).replace('_', '-')} is for --write FILE")
+    found = replace(found, worker={**found.worker, **flags})
     if write is not None:
         write_settings(found, Path(write), overwrite=force)
         print_line(f"{write} is written")

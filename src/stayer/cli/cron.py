@@ -46,9 +46,9 @@ NAMES = argument(
 def cron() -> None:
     """Submit tasks on a schedule.
 
-    Schedules are kept in the store. Its workers look after them: each tick is one task, whichever
-    worker comes first. `stayer worker` and `stayer up` add the schedules that the tables [[cron]]
-    of stayer.toml declare.
+    Schedules are kept in the store, and its workers submit their tasks: one at each time, however
+    many workers there are. `stayer worker` and `stayer up` add the schedules of the tables [[cron]]
+    in stayer.toml.
     """
 
 
@@ -114,7 +114,7 @@ def add(
     """Make a schedule.
 
     `stayer cron add nightly '30 2 * * *' --tz Europe/Berlin -q reports -- make report` runs a
-    command each night. The same once more is no error.
+    command each night. Adding the same again is no error.
     """
     wanted = Schedule(
         name=schedule, cron=expression, zone=zone, overlap=overlap, catch_up=catch_up,
@@ -132,7 +132,7 @@ def add(
 @click.option("--json", "as_json", is_flag=True, help="Print an array of schedules, as JSON.")
 @click.pass_obj
 def ls(given: Given, as_json: bool) -> None:
-    """List schedules: when they tick next, and what became of their last task."""
+    """List schedules, with their next time and their last task."""
     store = given.store()
     found = store.schedules()
     tasks = schedules.last_tasks(store, found)
@@ -178,7 +178,7 @@ def _table(found: Sequence[Schedule], tasks: dict[str, Task], now: float) -> Tab
 @click.option("--json", "as_json", is_flag=True, help="Print the schedule, as JSON.")
 @click.pass_obj
 def show(given: Given, schedule: str, as_json: bool) -> None:
-    """Show all there is to know about a schedule, and its next five ticks."""
+    """Show all about a schedule, and its next five times."""
     store = given.store()
     found = schedules.get(store, schedule)
     task = schedules.last_tasks(store, [found]).get(found.name)
@@ -187,18 +187,18 @@ def show(given: Given, schedule: str, as_json: bool) -> None:
         print_json({**_record(found, task), "following": [rfc3339(tick) for tick in ticks]})
         return
     for name, value in _describe(found, task):
-        print_line(f"{name + ':':12}{value}")
+        print_line(f"{name:11}{value}")
     upcoming = ["paused"] if found.paused else []
     upcoming += [_local(tick, found.zone) for tick in ticks]
     for number, each in enumerate(upcoming or ["never"]):
-        print_line(f"{'' if number else 'next:':12}{each}")
+        print_line(f"{'' if number else 'next':11}{each}")
 
 
 def _describe(found: Schedule, task: Task | None) -> list[tuple[str, str]]:
     last = "none yet"
     if found.last_task is not None:
         last = f"{found.last_task}, {'gone' if task is None else task.state}"
-    runs = found.task.name or " ".join(found.task.command or ()) or "whatever listens to its queue"
+    runs = found.task.name or " ".join(found.task.command or ()) or "for a listener of its queue"
     return [
         ("name", found.name),
         ("cron", f"{found.cron} ({found.zone})"),
@@ -231,7 +231,7 @@ def _remove(store: Store, name: str) -> str:
 @json_option
 @click.pass_obj
 def pause(given: Given, names: tuple[str, ...], as_json: bool) -> int:
-    """Stop schedules until they are resumed."""
+    """Pause schedules until they are resumed."""
     return _each(
         given.store(),
         names,
@@ -245,7 +245,7 @@ def pause(given: Given, names: tuple[str, ...], as_json: bool) -> int:
 @json_option
 @click.pass_obj
 def resume(given: Given, names: tuple[str, ...], as_json: bool) -> int:
-    """Let paused schedules go on, from now on."""
+    """Resume paused schedules, from now on."""
     return _each(
         given.store(),
         names,
@@ -261,7 +261,7 @@ def resume(given: Given, names: tuple[str, ...], as_json: bool) -> int:
 def run(given: Given, schedule: str, as_json: bool) -> None:
     """Submit a schedule's task now, once, and print its id.
 
-    It does so whatever else of it runs, and also while it is paused; its ticks stay as they are.
+    Also while another task of it runs, or the schedule is paused. Its next times stay the same.
     """
     task = schedules.run(given.store(), schedule)
     print_outcome(task.id, codec.record(task), as_json)

@@ -13,7 +13,7 @@ from stayer.store import Store
 @command()
 @acts_on_tasks
 def delete(given: Given, selection: Selection, manner: Manner) -> int:
-    """Forget finished tasks.
+    """Delete finished tasks.
 
     With their results, logs and checkpoints. Name tasks, or give a filter: then it deletes all
     finished tasks that match, unless --state says otherwise. Their ids stay refused for 30 days.

@@ -48,6 +48,7 @@ _NOTICE_OVERDUE_S = 300.0
 _CLOCKS_APART_S = 5.0
 _MAIL_SERVER_S = 10.0
 """How long a mail server may take to let us in, in seconds."""
+_HOW_TO_BEGIN = "`stayer up` makes it and runs a worker here; `stayer init` only makes it"
 _LITTLE_SPACE_BYTES, _NO_SPACE_BYTES = 1_000_000_000, 50_000_000
 
 
@@ -121,7 +122,7 @@ def _check_file(path: str, is_shared: bool, is_default: bool) -> Iterator[Findin
     folder = os.path.dirname(path)
     if not os.path.exists(path):
         can_make = is_default or os.path.isdir(folder)
-        todo = "`stayer init` makes it" if can_make else f"make the folder {folder}"
+        todo = _HOW_TO_BEGIN if can_make else f"make the folder {folder}"
         yield Finding("file", "fail", f"there is no store at {path}", todo)
     if os.path.isdir(folder):
         yield _check_permissions(path, folder, is_shared)
@@ -335,9 +336,7 @@ _HOW_TO_FOLLOW = "set STAYER_STORE, or store in stayer.toml, to that one, and st
 def _check_store(store: Store) -> Iterator[Finding]:
     try:
         if store.path is None and not store.is_made():
-            yield Finding(
-                "store", "fail", f"there are no tables at {store.url}", "run `stayer init`"
-            )
+            yield Finding("store", "fail", f"there are no tables at {store.url}", _HOW_TO_BEGIN)
             yield from store.check()
             return
         store.setup()
@@ -348,7 +347,9 @@ def _check_store(store: Store) -> Iterator[Finding]:
         yield _check_queues(len(queues), away)
         yield from store.check()
         yield _check_clock(apart)
-        yield from _look_if_allowed("workers", lambda: list(_check_all_workers(store)))
+        yield from _check_incoming(store)
+        waiting = sum(queue.counts.get("pending", 0) for queue in queues if not queue.paused)
+        yield from _look_if_allowed("workers", lambda: list(_check_all_workers(store, waiting)))
         if not away:
             yield from _look_if_allowed("notices", lambda: list(_check_notices(store)))
     except StayerError as error:
@@ -388,11 +389,23 @@ def _check_clock(apart: float) -> Finding:
     )
 
 
-def _check_all_workers(store: Store) -> Iterator[Finding]:
+def _check_all_workers(store: Store, waiting: int) -> Iterator[Finding]:
     alive = known_workers(store)
-    yield _check_workers(alive, store.now())
+    yield _check_workers(alive, store.now()) if alive else _no_worker(waiting)
     if down := known_lost_workers(store, alive):
         yield _check_down(down, alive)
+
+
+def _check_incoming(store: Store) -> Iterator[Finding]:
+    """Warn of what programs have pushed, if nobody is there to take it."""
+    if (number := store.count_incoming()) and not known_workers(store):
+        yield Finding(
+            "incoming",
+            "warn",
+            f"{plural(number, 'item')} that came from outside, and no worker to take "
+            f"{'it' if number == 1 else 'them'}",
+            "start a worker, or `stayer serve`: either makes tasks of what was pushed",
+        )
 
 
 def _check_down(down: list[LostWorker], alive: list[Worker]) -> Finding:
@@ -411,6 +424,14 @@ def _check_down(down: list[LostWorker], alive: list[Worker]) -> Finding:
         f"{lost}, and no worker runs any more on {plural(len(gone), 'node')} ({said})",
         "look at that machine, or start a worker there again; `stayer workers` lists all",
     )
+
+
+def _no_worker(waiting: int) -> Finding:
+    """Say how to start one: a warning only if something waits for it."""
+    todo = "`stayer up` starts one for commands, `stayer worker` any other"
+    if waiting:
+        return Finding("workers", "warn", f"no worker, and {plural(waiting, 'task')} to run", todo)
+    return Finding("workers", "ok", "no worker yet: tasks wait until there is one", todo)
 
 
 def _check_workers(workers: list[Worker], now: float) -> Finding:

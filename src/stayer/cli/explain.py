@@ -20,7 +20,7 @@ from stayer.service.operator import operator_of
 @task_id_argument
 @click.option("--json", "as_json", is_flag=True, help="Print reasons and forecast, as JSON.")
 def explain(given: Given, id: str, as_json: bool) -> None:
-    """Say why a task is not running, or what it does, and when it will start and end.
+    """Say why a task is not running, and when it will start and end.
 
     The forecast rests on how long tasks of its kind took in its queue; the range in brackets is
     what half of them would need.

@@ -18,8 +18,8 @@ from stayer.service.operator import operator_of
 def fail(given: Given, selection: Selection, manner: Manner, error: str, stop: bool) -> int:
     """Declare tasks failed by hand, with an error.
 
-    Unlike a cancelled task it counts as a failure: whoever wants to hear of failures hears of it.
-    It is not retried by itself. Name tasks, or give a filter: then it is done to all waiting,
+    Unlike a cancelled task it counts as a failure, for hooks and alerts too. It is not retried by
+    itself. Name tasks, or give a filter: then it is done to all waiting,
     scheduled and pending tasks that match, unless --state says otherwise. A running task is
     refused, unless --stop is given. The history says that it was done by hand.
     """

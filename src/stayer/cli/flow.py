@@ -65,9 +65,8 @@ def flow() -> None:
 def submit(given: Given, file: str, waits: bool, as_json: bool) -> int:
     """Submit the flow that a JSON file describes, all of it or nothing, and print its id.
 
-    Commands run in this directory unless the file says where; through a server, where their worker
-    was started. The same id again is no error: what
-    is there stays as it is.
+    Commands run in this directory, unless the file says where; over HTTP, where their worker was
+    started. An id that exists is no error, and changes nothing.
     """
     config = given.config()
     what = "stdin" if file == "-" else file
@@ -149,9 +148,9 @@ def show(given: Given, id: str, watch: bool, as_json: bool) -> None:
 def wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
     """Wait until all of a flow has ended; the exit code says how.
 
-    0: it is complete. 1: a task failed. 3: a task was cancelled, none failed. 124: time is over. A
-    store that can't be reached is waited for, too, as long as there is time; if it is not back by
-    then, 4.
+    0: it is complete. 1: a task failed. 3: a task was cancelled, none failed. 124: time is over.
+    If the store can't be reached, it waits for that too, as long as there is time; if the store is
+    not back by then, 4.
     """
     deadline = deadline_in(timeout)
     full = retry_while_unreachable(lambda: flow_control.resolve(given.store(), id), deadline, note)
@@ -183,10 +182,10 @@ def cancel(given: Given, id: str, grace: float | None, yes: bool, as_json: bool)
 @json_option
 @click.pass_obj
 def retry(given: Given, id: str, from_start: bool, as_json: bool) -> None:
-    """Let a flow go on from where it failed.
+    """Resume a flow from where it failed.
 
-    What failed or was cancelled is run again, each after what it runs after, and from its last
-    checkpoint; what is complete stays as it is.
+    Tasks that failed or were cancelled run again, in their order, each from its last checkpoint.
+    Complete ones stay as they are.
     """
     store = given.store()
     full = flow_control.resolve(store, id, to_change=True)

@@ -12,7 +12,7 @@ from stayer.service.operator import operator_of
 @command()
 @acts_on_tasks
 def hold(given: Given, selection: Selection, manner: Manner) -> int:
-    """Keep tasks from being taken until they are released.
+    """Keep tasks from starting until they are released.
 
     Name tasks, or give a filter: then it holds all waiting, scheduled and pending tasks that match,
     unless --state says otherwise. Running tasks run on.

@@ -8,7 +8,8 @@ import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.common_options import json_option
-from stayer.cli.output import print_outcome, write_bytes
+from stayer.cli.output import print_line, print_outcome, write_bytes
+from stayer.store import known_workers
 
 
 @command()
@@ -31,3 +32,5 @@ def init(given: Given, sql: bool, as_json: bool) -> None:
     store = given.store(make=True)
     text = f"{store.url} {'is made' if new else 'is ready'}"
     print_outcome(text, {"store": store.url, "new": new}, as_json)
+    if not as_json and not known_workers(store):
+        print_line("next: `stayer up` runs a worker here, `stayer add -- COMMAND` submits a task")

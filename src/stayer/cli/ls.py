@@ -12,6 +12,7 @@ from stayer.cli.command import FILTER, Given, command
 from stayer.cli.common_options import limit_option
 from stayer.cli.output import (
     note,
+    note_incoming,
     note_unreachable,
     on_screen,
     print_json_array,
@@ -40,9 +41,10 @@ DEFAULT_LIMIT = 50
 @click.option(
     "-o",
     "--columns",
-    metavar="COLUMN,…",
+    metavar="COLUMN,…|TEMPLATE",
     help="Show these columns: id, state, args, result, error, tags … and any field of a record; "
-    "meta.NAME, parameters.NAME and result.NAME what is inside.",
+    "meta.NAME, parameters.NAME and result.NAME what is inside. With braces it is a template for "
+    "a line: '{id} {state};{progress.message}'.",
 )
 @click.option("--no-pager", is_flag=True, help="Don't page a list that is longer than the screen.")
 @click.option("--json", "form", flag_value="json", help="Print an array of records, as JSON.")
@@ -64,7 +66,7 @@ def ls(
     what went wrong, or what it returned. Of a generated id it shows the beginning, as much as is
     needed to name the task. AGE counts from the submission. RAN is how long the last attempt ran,
     including the time it was paused or frozen; if its worker is silent, until the last sign of
-    life. TRY is its number. With --json, --jsonl and --ids the newest comes first.
+    life. TRY is its number. With --json, --jsonl, --ids and a template the newest comes first.
     """
     if watch and (form or columns or not on_screen()):
         raise BadInput("-w draws on a terminal: leave it out to write elsewhere, or as JSON")
@@ -78,6 +80,11 @@ def ls(
         watch_tasks(store, filter, limit)
         return 0
     search = _Search(store, filter)
+    if columns is not None and "{" in columns:
+        from stayer.cli.task_columns import parse_template
+
+        print_lines(map(parse_template(columns), search.tasks(limit)))
+        return note_unreachable(search.away)
     match form:
         case "json":
             print_json_array(map(codec.record, search.tasks(limit)))
@@ -87,6 +94,7 @@ def ls(
             print_lines(task.id for task in search.tasks(limit))
         case _:
             _print_table(store, search, limit, columns, paged=not no_pager)
+            note_incoming(store)
     return note_unreachable(search.away)
 
 

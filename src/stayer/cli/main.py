@@ -140,7 +140,11 @@ class LazyGroup(Group):
 @click.version_option(__version__, prog_name="stayer")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """A job queue for work that takes minutes, hours or days."""
+    """A job queue for work that takes minutes, hours or days.
+
+    New here? `stayer up` runs a worker and the web page. Then, in another terminal: `stayer run --
+    echo hello`.
+    """
     context.call_on_close(get_given(context).close)
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

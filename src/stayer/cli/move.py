@@ -88,7 +88,9 @@ def told() -> Iterator[_Said]:
     is_flag=True,
     help="Let the store of --from be used again, after a move that was given up.",
 )
-@click.option("--yes", is_flag=True, help="Don't ask before a store that was moved is reopened.")
+@click.option(
+    "-y", "--yes", is_flag=True, help="Don't ask before a store that was moved is reopened."
+)
 @json_option
 def move(
     given: Given,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO
 
 import rich_click as click
@@ -16,6 +17,7 @@ from stayer.core.safe_text import printable
 
 if TYPE_CHECKING:
     from stayer.core.model import JSON
+    from stayer.store import ReadStore
 
 _LINES_PER_WRITE = 500
 """How many values are written at a time."""
@@ -113,6 +115,18 @@ def write_bytes(left: bytes) -> None:
     while left:  # unbuffered (PYTHONUNBUFFERED), it may take a part and say nothing
         left = left[sys.stdout.buffer.write(left) :]
     sys.stdout.buffer.flush()
+
+
+def note_incoming(store: ReadStore) -> None:
+    """Say how many tasks programs have pushed that nobody has taken. A worker that is there takes
+    them in a moment.
+    """
+    from stayer.core.errors import StoreError
+
+    with suppress(StoreError):
+        if number := store.count_incoming():
+            items, are = plural(number, "item"), "is" if number == 1 else "are"
+            note(f"{items} that came from outside {are} no task yet: a worker or a server makes it")
 
 
 def plural(number: int, what: str = "task") -> str:

@@ -15,11 +15,11 @@ from stayer.service.operator import operator_of
 @command()
 @acts_on_tasks
 def pause(given: Given, selection: Selection, manner: Manner) -> int:
-    """Pause tasks where they are, or let no more tasks of a queue be taken.
+    """Pause running tasks, or a queue.
 
     `stayer pause ID` stops all processes of a running task until it is resumed; its worker keeps
     the slot for it. With a filter it pauses all running tasks that match. `stayer pause -q QUEUE`,
-    and nothing else, pauses the queue: what runs goes on, and no more is taken.
+    and nothing else, pauses the queue: running tasks go on, and no more start.
     """
     if names := queues_meant(selection):
         note_new_queues(given.store(), names)  # so that it is paused before its first task comes

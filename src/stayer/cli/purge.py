@@ -33,7 +33,7 @@ from stayer.service.control import tasks as control
 def purge(
     given: Given, older: float, states: tuple[State, ...], dry_run: bool, as_json: bool
 ) -> None:
-    """Forget the finished tasks that ended long ago.
+    """Delete finished tasks that ended long ago.
 
     With their results, logs and checkpoints. Their ids stay refused for 30 days.
     """

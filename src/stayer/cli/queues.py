@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import rich_click as click
@@ -12,6 +13,7 @@ from stayer.cli.common_options import json_option
 from stayer.cli.confirm import confirm
 from stayer.cli.output import (
     note,
+    note_incoming,
     note_unreachable,
     plural,
     print_json,
@@ -24,8 +26,10 @@ from stayer.cli.queue_names import check_queues, note_new_queues
 from stayer.config.parsing import FOREVER
 from stayer.core import codec
 from stayer.core.errors import BadInput
+from stayer.core.model import JSON
 from stayer.core.queue_model import KEPT, Fair, Kept
 from stayer.core.queue_settings import FAIR, WrittenSettings
+from stayer.core.submit.defaults import describe, parse_value
 from stayer.core.units import format_duration
 from stayer.service.control import queues as queue_control
 from stayer.service.degraded.partial import partly
@@ -60,12 +64,12 @@ NAME = argument(
 @click.option("--json", "as_json", is_flag=True, help="Print an array of queues, as JSON.")
 @click.pass_context
 def queues(context: click.Context, as_json: bool) -> int:
-    """List queues; remove one, set its limits, hooks or what it keeps."""
+    """List queues; remove one, set its limits, hooks and retention."""
     if context.invoked_subcommand is not None:
         return 0
     given: Given = context.obj
     store = given.store()
-    found, away = partly(store, (), store.queues)
+    found, away = partly(store, (), partial(queue_control.list_queues, store))
     if as_json:
         print_json_array(map(codec.queue_record, found))
     elif not found:
@@ -74,6 +78,7 @@ def queues(context: click.Context, as_json: bool) -> int:
         from stayer.cli.tables import draw, queues_table
 
         draw(queues_table(found, store.now()))
+    note_incoming(store)
     return note_unreachable(away)
 
 
@@ -128,7 +133,15 @@ def rm_(given: Given, name: str, yes: bool, force: bool, as_json: bool) -> int:
     "--notify",
     multiple=True,
     metavar="HOOK|none",
-    help="Tell this hook of stayer.toml, or URL, of the end of its tasks. May be repeated.",
+    help="Notify this hook (of stayer.toml) or URL when its tasks end. May be repeated.",
+)
+@click.option(
+    "--default",
+    "defaults",
+    multiple=True,
+    metavar="FIELD=VALUE|FIELD=none",
+    help="What its tasks have unless they say otherwise, by the name of the field: retries=3, "
+    "time_limit=2h, retry_on=oom,timeout. May be repeated.",
 )
 @keep_options
 @click.option("--json", "as_json", is_flag=True, help="Print the queue, as JSON.")
@@ -142,14 +155,14 @@ def set_(
     rate: str | None,
     fair: Fair | Literal["none"] | None,
     notify: tuple[str, ...],
+    defaults: tuple[str, ...],
     as_json: bool,
     **keep: float | None,
 ) -> None:
-    """Set how many tasks of a queue may run at once, how often one may begin, who goes first, whom
-    to tell, and how long what has ended is kept.
+    """Set the limits, rate, fairness, hooks, defaults and retention of a queue.
 
-    What is not named stays as it is; a queue that is not there is made. A duration such as 7d
-    counts from the end of a task; `default` is what the workers are told.
+    Settings that are not named stay as they are. A queue that does not exist is made. A duration
+    such as 7d counts from the end of a task; `default` is what the workers are configured with.
     """
     wanted = _key_limits(key_limit)
     if limit is not None:
@@ -168,10 +181,12 @@ def set_(
         wanted["retention"] = retention
     if notify:
         wanted["notify"] = [] if notify == ("none",) else notify
+    if defaults:
+        wanted["defaults"] = _defaults(defaults)
     if not wanted:
         raise BadInput(
             "say what to set: --limit N, --limit none, --key-limit, --rate, --fair, --notify, "
-            "or --keep-complete 7d"
+            "--default retries=3, or --keep-complete 7d"
         )
     store = given.store()
     note_new_queues(store, [name])
@@ -186,6 +201,8 @@ def set_(
         print_line(f"{name} limit {queue.limit or 'none'}{', ' if others else ''}{others}")
     if notify:
         print_line(f"{name} tells {' '.join(queue.notify) or 'nobody'}")
+    if defaults:
+        print_line(f"{name} defaults {describe(queue.defaults) or 'none'}")
     for what in retention:
         print_line(f"{name} keep {what} {_format_retention(queue.retention.get(what))}")
 
@@ -194,6 +211,17 @@ def _format_retention(seconds: float | None) -> str:
     if seconds is None:
         return "as the workers are told"
     return "forever" if seconds >= FOREVER else format_duration(seconds)
+
+
+def _defaults(written: Sequence[str]) -> dict[str, JSON]:
+    found: dict[str, JSON] = {}
+    for entry in written:
+        name, is_said, text = entry.partition("=")
+        name = name.replace("-", "_")
+        if not is_said:
+            raise BadInput(f"--default {entry}: write FIELD=VALUE, or FIELD=none for none")
+        found[name] = None if text == "none" else parse_value(name, text)
+    return found
 
 
 def _key_limits(written: Sequence[str]) -> WrittenSettings:

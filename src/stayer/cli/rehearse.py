@@ -28,6 +28,7 @@ _FUNCTION = re.compile(r"[\w.]+:[\w.]+")
 @click.option("--data", metavar="JSON|@FILE|-", help="Its parameters.")
 @click.option(
     "-p",
+    "--param",
     "set_parameters",
     multiple=True,
     metavar="NAME=VALUE",
@@ -38,14 +39,14 @@ _FUNCTION = re.compile(r"[\w.]+:[\w.]+")
     type=click.IntRange(min=0),
     default=20,
     metavar="N",
-    help="Kill it after so many different checkpoints at most. Default: 20.",
+    help="Kill it after this many different checkpoints at most. Default: 20.",
 )
 @click.option(
     "--random",
     type=click.IntRange(min=0),
     default=3,
     metavar="N",
-    help="And so many times at random moments. Default: 3.",
+    help="Kill it this many times at random moments. Default: 3.",
 )
 @click.option("--seed", type=int, default=0, metavar="N", help="For other random moments.")
 @click.option(
@@ -67,7 +68,7 @@ def rehearse(
     files: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Kill a task again and again, and compare what comes of it.
+    """Test that a task survives kills: run it, kill it, resume it, compare.
 
     It runs here, without a worker: once undisturbed, then killed after each checkpoint, after all
     of them in turn, and at random. Each run goes on from what was saved, and must end with the same

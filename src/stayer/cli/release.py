@@ -14,7 +14,7 @@ from stayer.store import Store
 @command()
 @acts_on_tasks
 def release(given: Given, selection: Selection, manner: Manner) -> int:
-    """Let held tasks be taken again.
+    """Let held tasks start again.
 
     Name tasks, or give a filter: then it releases all held tasks that match.
     """

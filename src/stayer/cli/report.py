@@ -63,10 +63,10 @@ def report(
     x: float | None,
     step: str | None,
 ) -> None:
-    """Say from within a task how far it is, set metrics, result or meta, save its state.
+    """Report progress, metrics, a result or a checkpoint from inside a task.
 
-    For scripts: `stayer report 40/100 --message encoding`. A worker sets the variables that lead to
-    the task; elsewhere there is nothing to report to.
+    For scripts: `stayer report 40/100 --message encoding`. It works only in a task,
+    where the worker has set the variables that it needs.
     """
     if (amount, message, checkpoint, result, step) == (None,) * 5 and not (metrics or meta):
         raise click.UsageError("there is nothing to report: say how far it is, for example 40/100")

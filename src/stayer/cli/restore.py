@@ -25,11 +25,11 @@ from stayer.stores import open_store
 )
 @json_option
 def restore(given: Given, file: str | None, target_url: str, resume: bool, as_json: bool) -> None:
-    """Make a store of a backup.
+    """Make a store from a backup.
 
-    The store of --to must be empty, and may be of another kind. What ran when the backup was made
-    is returned to its queue, and all queues are paused: a worker of the old store may still run
-    tasks that wait in the new one. When none is left, `stayer resume -q QUEUE` lets a queue go on.
+    The store of --to must be empty, and may be of another kind. Tasks that ran when the backup was
+    made are back in their queue, and all queues are paused: workers of the old store may still run
+    tasks that wait in the new one. When none is left, `stayer resume -q QUEUE` resumes a queue.
 
     Without FILE: do the same to a store that you have restored with the tools of its database.
     """

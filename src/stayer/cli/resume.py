@@ -15,7 +15,7 @@ from stayer.service.operator import operator_of
 @command()
 @acts_on_tasks
 def resume(given: Given, selection: Selection, manner: Manner) -> int:
-    """Resume paused tasks, or let tasks of a paused queue be taken again.
+    """Resume paused tasks, or a paused queue.
 
     With a filter it resumes all running tasks that match. `stayer resume -q QUEUE`, and nothing
     else, resumes the queue.

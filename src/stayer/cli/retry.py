@@ -10,7 +10,7 @@ from stayer.cli.act_on_tasks import Manner, TaskVerb, act_on_tasks, acts_on_task
 from stayer.cli.command import Given, command
 from stayer.cli.common_options import from_start_option
 from stayer.cli.edits import CommandWithWords, edit_options, edits_from
-from stayer.cli.selection import Selection
+from stayer.cli.selection import FILTER_NAMES, Selection
 from stayer.service.operator import operator_of
 
 
@@ -24,7 +24,7 @@ from stayer.service.operator import operator_of
     help="Run the code that it ran before (the default), or resolve anew what it asks for.",
 )
 @acts_on_tasks
-@edit_options(leave_out=("name", "tags", "meta"))
+@edit_options(leave_out=FILTER_NAMES)
 def retry(
     given: Given,
     selection: Selection,

@@ -12,19 +12,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stayer.cli.command import Given
+from stayer.cli.daemon import begin_daemon
 from stayer.cli.declare import declare_app, declare_queues, declare_schedules
 from stayer.cli.exit_codes import DRAINED
 from stayer.cli.output import note
 from stayer.cli.state_dirs import default_state_dir
 from stayer.cli.worker_options import WorkerPlan
 from stayer.core.errors import BadConfig, BadInput
-from stayer.core.safe_text import log_printably
+from stayer.core.safe_text import LogLevel, log_printably
 
 if TYPE_CHECKING:
     from stayer.store import Store
     from stayer.worker.handlers import Handlers
     from stayer.worker.load_user_code import AppDescription
     from stayer.worker.task_code import CodeRules
+    from stayer.worker.task_images import ImageRules
 
 T = TypeVar("T")
 logger = logging.getLogger("stayer.worker")
@@ -53,14 +55,14 @@ def run_worker(
 
     hide_credentials()
     plan = planned()
+    has_begun = begin_daemon(plan.daemon, plan.log) if plan.daemon else lambda: None
     if plan.threads is not None:
         _refuse_threads(given.config().store)
     if plan.ignored_note:
         note(plan.ignored_note)
-    settings = dict(plan.handlers)
-    environment = dict(map(_pair, settings.pop("env", ())))
+    settings, environment = _handler_settings(plan)
     users = task_users(plan.task_users, plan.behaviour["queues"])
-    _start_log(plan.log)
+    _start_log(plan.log, plan.log_level)
 
     def identity() -> str:
         return _retry_until_reachable(lambda: given.store(make=True).identity())
@@ -70,8 +72,8 @@ def run_worker(
         if plan.state_dir
         else default_state_dir(identity(), threads=plan.threads is not None)
     )
-    code = _code_rules(settings, environment, folder if users.all() else None)
-    handlers = configure(**settings, environment=environment, users=users, code=code)
+    code, images = _code_rules(settings, environment, folder if users.all() else None)
+    handlers = configure(**settings, environment=environment, users=users, code=code, images=images)
     state = StateDirectory(folder, plan.node or node_name())
     state.open(take_over=plan.take_over, store=identity, shared=bool(users.all()))
     for user in users.all():
@@ -80,6 +82,7 @@ def run_worker(
         lambda: _prepare_store(given, handlers, plan.behaviour["queues"])
     )
     ready()
+    has_begun()
     if handlers.runs_anything:
         logger.info("--allow-commands: whoever may submit has a shell here")
     if plan.threads is None:
@@ -111,6 +114,7 @@ def run_worker(
         "threads": plan.threads,
         "environment": environment,
         "log": plan.log,
+        "log_level": plan.log_level,
     }
     threads = ThreadsWorker(store, state, convert(about, ThreadOptions))
     with deliver_meanwhile(store, given.config):
@@ -120,25 +124,31 @@ def run_worker(
 
 def _code_rules(
     settings: dict[str, Any], environment: dict[str, str], shared: Path | None
-) -> CodeRules | None:
-    """Take out of the settings what they say of the code of tasks. `shared`: the state directory,
-    where what is installed for tasks of other users is kept.
+) -> tuple[CodeRules | None, ImageRules | None]:
+    """Take out of the settings what they say of the code of tasks, and of images. `shared`: the
+    state directory, where what is installed for tasks of other users is kept.
     """
     from stayer.worker.task_code import code_rules, default_folder
+    from stayer.worker.task_images import image_rules
 
     folder = settings.pop("code_dir", None)
-    return code_rules(
+    variables = dict(map(_pair, settings.pop("code_env", ())))
+    limits = {
+        name: settings.pop(f"code_{name}")
+        for name in ("time_limit", "cache_size", "cache_age")
+        if f"code_{name}" in settings
+    }
+    path = environment.get("PATH") or os.environ.get("PATH") or os.defpath
+    allow_image = settings.pop("allow_image", ())
+    code = code_rules(
         allow=settings.pop("allow_code", ()),
         folder=Path(folder) if folder else shared / "code" if shared else default_folder(),
-        variables=dict(map(_pair, settings.pop("code_env", ()))),
-        limits={
-            name: settings.pop(f"code_{name}")
-            for name in ("time_limit", "cache_size", "cache_age")
-            if f"code_{name}" in settings
-        },
-        path=environment.get("PATH") or os.environ.get("PATH") or os.defpath,
+        variables=variables,
+        limits=limits,
+        path=path,
         shared=shared is not None,
     )
+    return code, image_rules(allow=allow_image, variables=variables, limits=limits, path=path)
 
 
 def _refuse_threads(url: str) -> None:
@@ -189,6 +199,12 @@ def _prepare_store(given: Given, handlers: Handlers, queues: Collection[str]) ->
     return store
 
 
+def _handler_settings(plan: WorkerPlan) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what to run, and the variables for it."""
+    settings = dict(plan.handlers)
+    return settings, dict(map(_pair, settings.pop("env", ())))
+
+
 def _pair(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not name or not separator:
@@ -196,9 +212,9 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _start_log(file: str | None) -> None:
+def _start_log(file: str | None, level: LogLevel) -> None:
     try:
         # Opened anew when somebody has moved it away: logs are rotated.
-        log_printably(WatchedFileHandler(file) if file else None)
+        log_printably(WatchedFileHandler(file) if file else None, level)
     except OSError as error:
         raise BadInput(f"--log {file} can't be written: {error.strerror}") from None

@@ -15,92 +15,35 @@ from stayer.cli.param_types import SINCE, complete_flow, complete_queue, complet
 from stayer.cli.queue_names import check_queues
 from stayer.cli.tries import Tries
 from stayer.core.errors import BadInput, UnknownFlow, UnknownTask
-from stayer.core.limits import check_filter
+from stayer.core.filters import FILTERS, check_filter
 from stayer.core.model import STATE_WORDS, STATES, Filter, State, states_meant
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
 from stayer.store import Store
 
+_KINDS: dict[str, dict[str, Any]] = {
+    "queues": {"shell_complete": complete_queue},
+    "states": {"type": click.Choice(STATE_WORDS)},
+    "since": {"type": SINCE},
+    "flow": {"shell_complete": complete_flow},
+}
+"""What values of an option are, where they are not just any text."""
 _FILTER_OPTIONS = {
-    "queues": click.option(
-        "-q",
-        "--queue",
-        "queues",
-        multiple=True,
-        metavar="QUEUE",
-        help="In this queue. May be repeated: in any of them.",
-        shell_complete=complete_queue,
+    name: click.option(
+        *row.option,
+        name,
+        multiple=row.repeated is not None,
+        metavar=row.metavar,
+        help=row.help,
         panel=FILTER,
-    ),
-    "states": click.option(
-        "--state",
-        "states",
-        multiple=True,
-        type=click.Choice(STATE_WORDS),
-        metavar="STATE",
-        help=f"In this state: {', '.join(STATES)}; running is reserved or started. May be "
-        "repeated: in any of them.",
-        panel=FILTER,
-    ),
-    "name": click.option(
-        "--name",
-        metavar="NAME",
-        help="With this name, or with a command that begins with this word.",
-        panel=FILTER,
-    ),
-    "owner": click.option("--owner", metavar="OWNER", help="Of this owner.", panel=FILTER),
-    "key": click.option("--key", metavar="KEY", help="With this key.", panel=FILTER),
-    "tags": click.option(
-        "--tag",
-        "tags",
-        multiple=True,
-        metavar="TAG",
-        help="With this tag. May be repeated: with all of them.",
-        panel=FILTER,
-    ),
-    "since": click.option(
-        "--since",
-        type=SINCE,
-        metavar="TIME",
-        help="Submitted in the last 2h, or since 20:30, or since 2026-11-15.",
-        panel=FILTER,
-    ),
-    "flow": click.option(
-        "--flow",
-        metavar="FLOW",
-        help="Of this flow.",
-        shell_complete=complete_flow,
-        panel=FILTER,
-    ),
-    "fingerprint": click.option(
-        "--fingerprint",
-        metavar="FINGERPRINT",
-        help="Failed in this way: see `stayer failures`.",
-        panel=FILTER,
-    ),
-    "search": click.option(
-        "--search",
-        metavar="WORDS",
-        help="With these words somewhere in id, name, command, parameters, tags, meta or error.",
-        panel=FILTER,
-    ),
-    "meta": click.option(
-        "--meta",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="With this field of your own. May be repeated: with all of them.",
-        panel=FILTER,
-    ),
-    "where": click.option(
-        "--where",
-        multiple=True,
-        metavar="PATH=VALUE",
-        help="With this in its parameters: source=s3://a, layers[0].size=64. May be repeated: with "
-        "all of them.",
-        panel=FILTER,
-    ),
+        **_KINDS.get(name, {}),
+    )
+    for name, row in FILTERS.items()
+    if row.option
 }
 """By the fields of `Filter` that they set, which is how they are given to a function."""
+FILTER_NAMES = tuple(_FILTER_OPTIONS)
+"""What an option can't be called that is not about a filter."""
 _READ_BY_STORE = ("since", "flow")
 """Those whose text means something only to a store: by its clock, or as the beginning of an id."""
 
@@ -171,7 +114,7 @@ def ids_argument(
         metavar=metavar or ("ID..." if required else "[ID]..."),
         shell_complete=complete_task,
         help=help
-        or "Ids of tasks, or of flows and sweeps. "
+        or "Ids of tasks, flows or sweeps. "
         + (
             f"The first {control.PREFIX_LETTERS} letters of a generated id are enough."
             if to_change

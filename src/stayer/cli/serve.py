@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from stayer.cli.command import Given, command
+from stayer.cli.log_level import chosen_level, with_log_level
 from stayer.cli.login_link import login_link, server_url
 from stayer.cli.output import note, print_line
 from stayer.cli.param_types import SIZE
-from stayer.config import access_file
 from stayer.config.parsing import parse_prefix
-from stayer.core.errors import BadConfig, BadInput, StayerError
-from stayer.core.safe_text import log_printably
+from stayer.core.errors import BadConfig, BadInput, StoreError
+from stayer.core.extras import how_to_install
+from stayer.core.safe_text import LogLevel, log_printably
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from stayer.http.service import Settings
     from stayer.http.tokens import Access
 
@@ -45,7 +44,7 @@ _LIST_SETTINGS = ("host_names", "trusted_proxies")
     help="Believe what this proxy says of its clients (X-Forwarded-For, -Proto). May be repeated.",
 )  # fmt: skip
 @click.option(
-    "--access-file", metavar="FILE", help="Where tokens are kept. Default: next to stayer.toml."
+    "--access-file", metavar="FILE", help="Keep tokens in this file. Default: in the store."
 )
 @click.option(
     "--audit-log", metavar="FILE", help="Write here who changed what. Default: to the log."
@@ -55,6 +54,7 @@ _LIST_SETTINGS = ("host_names", "trusted_proxies")
 )
 @click.option("--certificate", metavar="FILE", help="Serve https with this certificate (PEM).")
 @click.option("--private-key", metavar="FILE", help="The private key of the certificate (PEM).")
+@with_log_level
 @click.option(
     "--login-link", is_flag=True,
     help="Print a login link even if stdout is not a terminal, such as a log.",
@@ -76,8 +76,11 @@ def serve(given: Given, parent: int | None, login_link: bool, **options: Any) ->
     chosen = {**config.serve, **{name: value for name, value in options.items() if value}}
     if options["port"] == 0:
         chosen["port"] = 0
-    file = str(chosen.pop("access_file", access_file(config)))
-    run(given, chosen, file, login_link or sys.stdout.isatty())
+    file = chosen.pop("access_file", None)
+    level = chosen_level(chosen)
+    for name in ("log_level", "verbose", "quiet"):
+        chosen.pop(name, None)
+    run(given, chosen, file, level, login_link or sys.stdout.isatty())
 
 
 def _server() -> Any:
@@ -87,19 +90,16 @@ def _server() -> Any:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        raise BadConfig(
-            "the server is not installed: pip install '.[web]' in a checkout, or 'starlette', "
-            "'uvicorn' and 'httptools'"
-        ) from None
+        raise BadConfig(f"the server is not installed: {how_to_install('web')}") from None
     return _run
 
 
-def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> None:
-    from pathlib import Path
-
+def _run(
+    given: Given, chosen: dict[str, Any], file: str | None, level: LogLevel, show_link: bool
+) -> None:
+    from stayer.cli.open_access import open_access
     from stayer.http.server import Server
     from stayer.http.service import Settings
-    from stayer.http.tokens import Access
     from stayer.service.notify.deliverer import deliver_meanwhile
 
     config = given.config()
@@ -117,48 +117,35 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
         names_submitters=bool(config.submitter),
     )
     store = given.store(make=True)
-    access = Access(Path(file))
-    log_printably()
+    access = open_access(given, file)
+    log_printably(level=level)
     server = Server(store, access, settings)
     print_line(f"serving {store.url} at {server.url}")
-    if show_link:
-        print_line(
-            f"log in, once, within ten minutes: {login_link(server.url, access.make_code())}"
-        )
-    else:
-        url = "" if server.url == server_url(given) else f" --url {server.url}"
-        print_line(
-            f"log in: `stayer token link{url}` prints a link (not shown here: this may be a log)"
-        )
+    _print_login(given, server.url, access, show_link)
     if _is_unencrypted(settings):
         note(
             f"warning: http://{settings.host} is not encrypted, tokens can be read on the way: "
             "give --certificate and --private-key, or let a proxy with TLS reach it on 127.0.0.1"
         )
-    note(f"tokens are read from {access.path}")
-    if not access.tokens() and (other := _tokens_elsewhere(access)) is not None:
-        note(
-            f"warning: there are no tokens in it, but some in {other}, which counts only where "
-            f'there is no stayer.toml: write access_file = "{other}" below [serve] to use these'
-        )
-    elif not access.tokens():
+    if file is not None:
+        note(f"tokens are read from {access.where}")
+    if not access.tokens():
         note("no tokens yet: `stayer token add NAME --role submit` makes one for a program")
     with deliver_meanwhile(store, given.config, is_server=True):
         server.serve_now()
 
 
-def _tokens_elsewhere(access: Access) -> Path | None:
-    """Find the user's own file of tokens, if it has some and is another one."""
-    from stayer.config import user_access_file
-    from stayer.http.tokens import Access
-
-    other = user_access_file()
-    if other is None or other == access.path or not other.is_file():
-        return None
-    try:
-        return other if Access(other).tokens() else None
-    except (StayerError, OSError):
-        return None
+def _print_login(given: Given, url: str, access: Access, show_link: bool) -> None:
+    if show_link:
+        try:
+            print_line(f"log in, once, within ten minutes: {login_link(url, access.make_code())}")
+        except StoreError as error:  # it serves all the same, perhaps only to be read
+            note(f"no login link (`stayer token link` prints one later): {error}")
+    else:
+        option = "" if url == server_url(given) else f" --url {url}"
+        print_line(
+            f"log in: `stayer token link{option}` prints a link (not shown here: this may be a log)"
+        )
 
 
 def _is_unencrypted(settings: Settings) -> bool:

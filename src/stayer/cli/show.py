@@ -6,11 +6,11 @@ import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.common_options import task_id_argument
-from stayer.cli.output import print_json
+from stayer.cli.output import print_json, print_lines
 from stayer.cli.selection import flow_named
 from stayer.cli.silent_workers import silent_workers
 from stayer.core import codec
-from stayer.core.errors import UnknownTask
+from stayer.core.errors import BadInput, UnknownTask
 from stayer.core.flows import model
 from stayer.core.flows.sweep import is_sweep
 from stayer.core.model import QUEUED, RUNNING, Task
@@ -31,7 +31,13 @@ from stayer.store import Store
     is_flag=True,
     help="Print the record with its statistics, attempts and events, as JSON.",
 )
-def show(given: Given, id: str, as_json: bool) -> None:
+@click.option(
+    "-o",
+    "--template",
+    metavar="TEMPLATE",
+    help="Print only this, with fields of the record in braces: '{state};{progress.message}'.",
+)
+def show(given: Given, id: str, as_json: bool, template: str | None) -> None:
     """Show all there is to know about a task.
 
     The id of a sweep shows the table of its runs, that of a flow its graph.
@@ -40,6 +46,8 @@ def show(given: Given, id: str, as_json: bool) -> None:
     later. If it was paused or frozen, it says for how long. If its worker is silent, the time is
     known only until the last sign of life.
     """
+    if template is not None and as_json:
+        raise BadInput("-o and --json exclude each other: with --json, all fields are there")
     store = given.store()
     try:
         task = control.get(store, control.resolve(store, id))
@@ -47,7 +55,14 @@ def show(given: Given, id: str, as_json: bool) -> None:
         flow = flow_named(store, id)
         if flow is None:
             raise
+        if template is not None:
+            raise BadInput(f"-o is for a task, and {id} is a flow") from None
         _show_flow(store, flow, as_json)
+        return
+    if template is not None:
+        from stayer.cli.task_columns import parse_template
+
+        print_lines([parse_template(template)(task)])
         return
     attempts, events = store.attempts(task.id), store.events(task.id)
     attempt, own = find_statistics(store, task)

@@ -15,6 +15,8 @@ from stayer.cli.task_tables import progress, run_time, unsaved
 from stayer.core.attempt_summary import describe_duration
 from stayer.core.code import lines_of
 from stayer.core.fault_text import fault_line
+from stayer.core.field_text import field_text
+from stayer.core.fields import STORED
 from stayer.core.history.gaps import DROPPED
 from stayer.core.meta import describe
 from stayer.core.model import Attempt, Code, Event, Fault, Pinned, Policy, Task, Usage, Value
@@ -28,6 +30,18 @@ _FIRST_ATTEMPTS, _LAST_ATTEMPTS = 5, 25
 """Which of very many attempts are shown."""
 _LAST_USAGE_S = 1.0
 """What is said of a task at its end comes at most so many seconds before the end itself."""
+
+_SHOWN_BY_HAND = frozenset((
+    "id", "queue", "name", "command", "cwd", "env", "code", "parameters", "priority", "owner",
+    "key", "unique", "unique_while", "unique_for", "tags", "meta", "notify", "held", "eta",
+    "start_before", "cloned_from", "submitted_by", "source_commit",
+))  # fmt: skip
+"""Fields of a submission that the page shows in a way of its own. A new one need not be here."""
+_OTHERS = tuple(
+    field
+    for field in STORED
+    if field.set_by == "submitter" and field.row.shown and field.name not in _SHOWN_BY_HAND
+)
 
 
 def print_page(
@@ -92,6 +106,7 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "tells", " ".join(task.notify)
     yield "clone of", task.cloned_from
     yield "from commit", task.source_commit
+    yield from _other_lines(task)
     yield "flow", task.flow and f"{task.flow} ({task.part})"
     yield "after", plural(task.upstreams) if task.upstreams else None
     yield "progress", progress(task)
@@ -107,8 +122,17 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "created", _when(task.created, now)
     yield "due", _when(task.eta, now)
     yield "start before", _when(task.start_before, now)
+    yield "finish before", _when(task.finish_before, now)
     yield "started", _when(task.started_at, now)
     yield "finished", _when(task.finished_at, now)
+
+
+def _other_lines(task: Task) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a submission that have no line of their own above."""
+    for field in _OTHERS:
+        value = getattr(task, field.name)
+        if value != field.default:
+            yield field.name.replace("_", " "), field_text(field, value)
 
 
 def _describe_code(code: Code) -> str:
@@ -116,7 +140,7 @@ def _describe_code(code: Code) -> str:
     lines = lines_of(code.requirements)
     shown = [line.partition(" --hash=")[0] for line in lines[:_MOST_REQUIREMENTS]]
     more = [f"and {len(lines) - len(shown)} more"] if len(lines) > len(shown) else []
-    words = [code.git, code.python and f"Python {code.python}", ", ".join(shown), *more]
+    words = [code.image, code.git, code.python and f"Python {code.python}", ", ".join(shown), *more]
     words += [f"with {', '.join(file.name for file in code.files)}"] if code.files else []
     return " · ".join(word for word in words if word)
 
@@ -125,7 +149,8 @@ def _describe_pinned(pinned: Pinned) -> str:
     if pinned.anew:
         return "to be resolved anew"
     words = [
-        f"Python {pinned.python}",
+        pinned.python and f"Python {pinned.python}",
+        pinned.image,
         pinned.commit and f"commit {pinned.commit}",
         pinned.lock and f"lock {pinned.lock[:12]}",
     ]

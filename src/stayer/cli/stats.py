@@ -40,7 +40,7 @@ def stats(
     given: Given, queues: tuple[str, ...], each: bool, since: float, step: float | None,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Show what the queues did: how deep they were, what was submitted and what ended.
+    """Show statistics of queues: depth, submitted and ended tasks, times.
 
     Counted each minute by a worker or a server; kept by the minute for 2 days, by the hour for 90
     days, by the day for 2 years. DEPTH, RUNNING and OLDEST are the most that was seen in a step;

@@ -17,7 +17,7 @@ from stayer.cli.output import note, stdin
 from stayer.cli.param_types import DURATION, ETA, MEMORY, complete_queue, complete_task
 from stayer.core import codec, units
 from stayer.core.errors import BadInput, TooLarge
-from stayer.core.fields import SUBMISSION, Field, Kind
+from stayer.core.fields import SUBMISSION, Field, Kind, Panel
 from stayer.core.model import JSON, Code, Submitted, Value
 from stayer.core.submit import checks
 from stayer.service import tracing
@@ -45,25 +45,7 @@ _METAVARS: dict[Kind, str] = {
     "whole": "N",
     "number": "FACTOR",
 }
-WHAT, WHEN, ORDER, RETRIES, LIMITS, FIND = (
-    "What to run", "When", "Who and in which order", "Retries", "Limits", "Find and notify",
-)  # fmt: skip
-PANELS = {
-    WHAT: ("queue", "id", "name", "parameters", "cwd", "env"),
-    WHEN: (
-        "delay", "eta", "expire", "start_before", "held", "after", "when_failed", "near",
-        "near_wait",
-    ),
-    ORDER: ("priority", "owner", "key", "unique", "unique_while", "unique_for"),
-    RETRIES: (
-        "retries", "retry_wait", "retry_on", "give_up_on", "time_growth", "time_most",
-        "memory_growth", "memory_most",
-    ),
-    LIMITS: ("time_limit", "silence_limit", "memory_limit", "grace", "fence"),
-    FIND: ("tags", "meta", "notify"),
-}  # fmt: skip
-"""The groups in which the help shows the options."""
-_PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
+_WHAT: Panel = "What to run"
 _COMPLETED = {"queue": complete_queue, "after": complete_task, "near": complete_task}
 
 
@@ -74,7 +56,7 @@ def option_name(field: Field) -> str:
 
 def _option(field: Field, without_default: bool = False) -> Callable[[Any], Any]:
     """The option by which a field is said."""
-    more: dict[str, Any] = {"panel": _PANEL_OF.get(field.name, WHAT)}
+    more: dict[str, Any] = {"panel": field.row.panel}
     help = field.row.help
     if help is not None and without_default:
         help = re.sub(r" Default: [^.]*\.$", "", help)
@@ -102,7 +84,7 @@ parameter_option = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     help="Set one of its parameters: JSON, or else text. May be repeated.",
-    panel=WHAT,
+    panel=_WHAT,
 )
 
 
@@ -119,7 +101,7 @@ def submission_options(
 
     def decorate(function: Decorated) -> Decorated:
         if "code" not in leave_out:
-            function = code_options(WHAT)(function)
+            function = code_options(_WHAT)(function)
         for name in reversed(_OPTIONS):
             if name not in leave_out:
                 function = _option(SUBMISSION[name], without_defaults)(function)
@@ -181,12 +163,13 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
     fields.setdefault("owner", config.owner)
     fields.setdefault("retries", config.retries)
     fields.setdefault("submitted_by", config.submitter or None)
-    # A command from a repository runs where that is checked out, one with files among them.
+    # A command from a repository runs where that is checked out, one with files among them, one
+    # in a container where its image says.
     code: Code | None = fields.get("code")
-    has_place = code is not None and (code.git is not None or code.files)
+    has_place = code is not None and bool(code.git or code.files or code.image)
     if words and "cwd" not in fields and not has_place and not is_remote(given):
         fields["cwd"] = working_directory(None)
-    if words and config.record_commit and not (code is not None and code.git):
+    if words and config.record_commit and not (code is not None and (code.git or code.image)):
         fields["source_commit"] = commit_of(options.get("cwd"))
     return fields
 

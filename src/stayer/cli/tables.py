@@ -211,12 +211,28 @@ def workers_table(workers: Sequence[Worker], now: float) -> Table:
             cell(worker.node),
             cell(worker.pid),
             cell(f"{worker.running}/{worker.slots}"),
-            cell(", ".join(worker.queues)),
+            cell(_queues_of(worker)),
             cell(f"{age(now - worker.beat_at)} ago"),
             cell(age(now - worker.started_at)),
             cell(worker.version),
         )
     return table
+
+
+def _queues_of(worker: Worker) -> str:
+    """Those that it takes from, and what it was told to do that it has not heard of, or can't."""
+    said, order = ", ".join(worker.queues), worker.order
+    if order is None or worker.draining:
+        return said
+    if order.grace is not None:
+        return f"{said} (told to stop)"
+    other_queues = order.queues is not None and order.queues != worker.queues
+    other_slots = order.slots is not None and order.slots != worker.slots
+    wanted = [
+        *([", ".join(order.queues)] if other_queues and order.queues else []),
+        *([f"{order.slots} at once"] if other_slots else []),
+    ]
+    return f"{said} (told: {', '.join(wanted)})" if wanted else said
 
 
 def lost_workers_table(lost: Sequence[LostWorker], now: float) -> Table:

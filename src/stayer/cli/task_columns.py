@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from shlex import join
 
 from rich.table import Table
@@ -90,6 +91,66 @@ def _column_name(written: str) -> str:
         )
     parse_path(path)
     return f"{field}.{path}"
+
+
+_PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+"""In a template: a brace that is meant as one, what stands for a value, or a stray brace."""
+
+
+def parse_template(written: str) -> Callable[[Task], str]:
+    """Read `{id};{progress.message}` and return what fills it in; raises BadInput for what there is
+    not. Values are whole, for programs to read: text as it is, the rest as JSON, nothing for null.
+    """
+    parts: list[str | Callable[[Task, dict[str, JSON]], Value]] = []
+    end = 0
+    for place in _PLACE.finditer(written):
+        parts.append(written[end : place.start()])
+        end = place.end()
+        if place[0] in ("{{", "}}"):
+            parts.append(place[0][0])
+        elif place[1] is None:
+            raise BadInput(f"-o {written}: a brace is open: write {{{{ and }}}} for braces")
+        else:
+            parts.append(_inserted(place[1].strip()))
+    parts.append(written[end:])
+
+    def fill(task: Task) -> str:
+        record = codec.record(task)
+        return "".join(
+            each if isinstance(each, str) else _whole(each(task, record)) for each in parts
+        )
+
+    return fill
+
+
+def _inserted(written: str) -> Callable[[Task, dict[str, JSON]], Value]:
+    """Return what reads this of a task: a column, or what is inside one."""
+    name, dot, path = written.partition(".")
+    [field] = parse_columns(name) if name else [""]
+    if not field:
+        raise BadInput(f"-o {{{written}}}: name a field, such as {{id}} or {{progress.message}}")
+    steps = parse_path(path) if dot else ()
+
+    def read(task: Task, record: dict[str, JSON]) -> Value:
+        if field == "error" and not dot:
+            return fault_line(task.error) if task.error else None
+        if field == "command_line":
+            return join(task.command or ())
+        if field not in record:
+            return _text(task, record, field)
+        try:
+            return look_up(record[field], steps)
+        except LookupError:
+            return None
+
+    return read
+
+
+def _whole(value: Value) -> str:
+    if value is None:
+        return ""
+    assert not isinstance(value, bytes)  # a record is JSON
+    return value if isinstance(value, str) else codec.encode(value)
 
 
 def chosen_table(tasks: Sequence[Task], names: Sequence[str]) -> Table:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
 from stayer.cli.common_options import json_option
 from stayer.cli.login_link import login_link, server_url
+from stayer.cli.open_access import open_access
 from stayer.cli.output import note, plural, print_json_array, print_outcome
 from stayer.cli.param_types import DURATION, complete_queue
-from stayer.config import access_file
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON
 from stayer.core.submit import checks
 from stayer.core.units import rfc3339
-from stayer.http.tokens import ROLES, WORK, Access, Role, Token, session_record
+from stayer.http.token_records import ROLES, WORK, Role, Token
+from stayer.http.tokens import Access, session_record
 
 ROLE = f"{', '.join(ROLES)}: each may do what those before it may"
 
@@ -25,13 +24,9 @@ ROLE = f"{', '.join(ROLES)}: each may do what those before it may"
 def token() -> None:
     """Make and remove tokens, login links and sessions for HTTP.
 
-    They are kept, hashed, in stayer.access.json next to stayer.toml (or in ~/.config/stayer). A
-    server sees changes at once.
+    They are kept, hashed, in the store, unless serve.access_file names a file. Every server of the
+    store accepts a new one at once, and stops accepting a removed one within two seconds.
     """
-
-
-def _access(given: Given) -> Access:
-    return Access(Path(access_file(given.config())))
 
 
 @token.command()
@@ -72,10 +67,10 @@ def add(
         checks.new_task(queue=queue)  # checks the name
     if any_id and not queues:
         raise BadInput("--any-id goes with --queue: a token for all queues may choose any id")
-    access = _access(given)
+    access = open_access(given)
     made = access.add(name, role, queues, life=expires, any_id=any_id)
     print_outcome(made, {"name": name, "role": role, "token": made}, as_json)
-    _print_where_kept(given, access)
+    _print_where_kept(access)
 
 
 @token.command()
@@ -86,11 +81,11 @@ def ls(given: Given, as_json: bool) -> None:
 
     When a token was last used is known within a minute.
     """
-    access = _access(given)
+    access = open_access(given)
     if as_json:
         print_json_array(_record(access, known) for known in access.tokens())
     elif not access.tokens():
-        note(f"no tokens in {access.path}")
+        note(f"no tokens in {access.where}")
     else:
         from stayer.cli.tables import cell, draw, grid
 
@@ -130,7 +125,7 @@ def _record(access: Access, known: Token) -> dict[str, JSON]:
 @click.pass_obj
 def rm(given: Given, name: str, as_json: bool) -> None:
     """Remove a token; it and the sessions that it began stop working."""
-    _access(given).remove(name)
+    open_access(given).remove(name)
     print_outcome(f"{name} removed", {"name": name}, as_json)
 
 
@@ -143,12 +138,12 @@ def sessions(given: Given, as_json: bool) -> None:
     A session ends 3 days after its last use, 30 days after its beginning, when somebody logs out,
     with its token, or with `stayer token logout`.
     """
-    access = _access(given)
+    access = open_access(given)
     found = [session_record(access, each) for each in access.sessions()]
     if as_json:
         print_json_array(found)
     elif not found:
-        note(f"no sessions in {access.path}")
+        note(f"no sessions in {access.where}")
     else:
         from stayer.cli.tables import cell, draw, grid
 
@@ -170,7 +165,7 @@ def logout(given: Given, ids: tuple[str, ...], everybody: bool, as_json: bool) -
     """End sessions: their browsers have to log in again."""
     if bool(ids) == everybody:
         raise BadInput("say which: ids of sessions, or --all")
-    access = _access(given)
+    access = open_access(given)
     known = {each.id for each in access.sessions()}
     for id in ids:
         if id not in known:
@@ -191,14 +186,12 @@ def logout(given: Given, ids: tuple[str, ...], everybody: bool, as_json: bool) -
 @click.pass_obj
 def link(given: Given, role: Role, url: str | None, as_json: bool) -> None:
     """Print a link to log in with a browser, once, within ten minutes."""
-    access = _access(given)
+    access = open_access(given)
     made = login_link((url or server_url(given)).rstrip("/"), access.make_code(role))
     print_outcome(made, {"link": made, "role": role}, as_json)
-    _print_where_kept(given, access)
+    _print_where_kept(access)
 
 
-def _print_where_kept(given: Given, access: Access) -> None:
-    """Say where tokens are kept: another folder has another file, and a server reads one only."""
-    note(f"saved to {access.path}: servers started with this configuration accept it")
-    if given.config().store.startswith(("http://", "https://")):
-        note("that is not the server you talk to: make tokens on its machine, where it is started")
+def _print_where_kept(access: Access) -> None:
+    """Say where tokens are kept: another folder may have another store."""
+    note(f"saved in {access.where}: {access.accepted_by}")

@@ -24,9 +24,10 @@ from stayer.cli.worker_options import HANDLERS, WorkerPlan, plan_worker, worker_
 def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
     """Create the store if needed, and run a worker and a server here.
 
-    Like `stayer worker --allow-commands --allow-code '*'`, with a slot for each processor: whoever
-    may submit has a shell here. (Without uv it installs no code.) Say what else to run, and it runs
-    only that. The server is that of `stayer serve`. For one machine, and for a first try.
+    Like `stayer worker --allow-commands --allow-code '*' --allow-image '*'`, with a slot for each
+    processor: whoever may submit has a shell here. (Without uv it installs no code, without podman
+    it runs no images.) Say what else to run, and it runs only that. The server is that of `stayer
+    serve`. For one machine, and for a first try.
     """
 
     def plan() -> WorkerPlan:
@@ -35,6 +36,8 @@ def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
             found.handlers["allow_commands"] = True
             if code_can_be_installed():
                 found.handlers["allow_code"] = ("*",)
+            if "isolate" not in found.behaviour and images_can_be_run():
+                found.handlers["allow_image"] = ("*",)
         return found
 
     with ExitStack() as beside:
@@ -54,6 +57,13 @@ def code_can_be_installed() -> bool:
     from stayer.task.prepare.programs import find_uv
 
     return find_uv(os.environ.get("PATH") or os.defpath) is not None
+
+
+def images_can_be_run() -> bool:
+    """Whether podman is here."""
+    from stayer.worker.task_images import find_podman
+
+    return find_podman() is not None
 
 
 def _welcome(given: Given, plan: WorkerPlan) -> None:

@@ -15,13 +15,14 @@ from importlib.util import find_spec
 from stayer.cli.command import Given
 from stayer.cli.output import note
 from stayer.core.errors import Refused
+from stayer.core.extras import how_to_install
 
 
 @contextmanager
 def serve_meanwhile(given: Given, port: int | None) -> Iterator[None]:
     """Serve the same store as long as this goes on; it prints where, and the link to log in."""
-    if find_spec("uvicorn") is None or find_spec("starlette") is None:
-        note("no web page: pip install '.[web]' in a checkout adds it (or run with --no-serve)")
+    if not all(map(find_spec, ("httptools", "starlette", "uvicorn"))):
+        note(f"no web page: {how_to_install('web')} adds it (or run with --no-serve)")
         yield
         return
     _refuse_taken_port(given.config().serve, port)

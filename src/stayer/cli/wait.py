@@ -26,7 +26,7 @@ from stayer.store import Store
 @filter_options
 @ids_argument(
     to_change=False,
-    help="Ids of tasks, or of flows and sweeps. The beginning of a generated id is enough.",
+    help="Ids of tasks, flows or sweeps. The beginning of an id is enough.",
 )
 @timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print an array of records, as JSON.")

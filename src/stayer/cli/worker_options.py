@@ -9,24 +9,26 @@ from typing import Any, NamedTuple, cast
 
 import rich_click as click
 
-from stayer.cli.command import Decorated
+from stayer.cli.command import Decorated, argument
+from stayer.cli.log_level import chosen_level, log_level_options
 from stayer.cli.param_types import DURATION, MEMORY, SIZE
-from stayer.config import Config
-from stayer.config.parsing import FENCES, ISOLATIONS, MOST_THREADS, parse_lease
+from stayer.config import WORKER, Config
+from stayer.config.parsing import FENCES, ISOLATIONS, MOST_THREADS, check_heartbeat, parse_lease
 from stayer.core.errors import BadConfig
+from stayer.core.safe_text import LogLevel
 from stayer.core.submit.names import check_word
 
 HANDLER, LIMITS = "What to run", "Limits"
-HANDLERS = ("exec", "run", "app", "allow_commands", "allow_command", "allow_code")
+HANDLERS = ("exec", "run", "app", "allow_commands", "allow_command", "allow_code", "allow_image")
 CODE_LIMITS = ("code_time_limit", "code_cache_size", "code_cache_age")
-_SURROUNDINGS = ("preload", "allow_env", "env", "code_dir", "code_env", *CODE_LIMITS)
+_SURROUNDINGS = ("arguments", "preload", "allow_env", "env", "code_dir", "code_env", *CODE_LIMITS)
 _LIMITS = (
     "grace", "kill_interval", "time_limit", "silence_limit", "memory_limit", "fence", "isolate",
-    "cgroup", "log_cap",
+    "cgroup", "log_cap", "heartbeat",
 )  # fmt: skip
 _FOR_PROCESSES = (
-    "exec", "run", "preload", "allow_commands", "allow_command", "allow_env", "allow_code", "slots",
-    "kill_interval",
+    "exec", "run", "arguments", "preload", "allow_commands", "allow_command", "allow_env",
+    "allow_code", "allow_image", "slots", "kill_interval",
     "silence_limit", "memory_limit", "fence", "isolate", "cgroup", "log_cap",
 )  # fmt: skip
 
@@ -51,6 +53,12 @@ _OPTIONS = (
         type=DURATION,
         metavar="DURATION",
         help="How long the store waits for this worker when it falls silent (120s).",
+    ),
+    click.option(
+        "--heartbeat",
+        type=DURATION,
+        metavar="DURATION",
+        help="How often it renews that (an eighth of it, which is also the most).",
     ),
     click.option(
         "--state-dir",
@@ -122,19 +130,27 @@ _OPTIONS = (
         "'acme-*'), repositories whose address does ('https://HOST/acme/*'), '*' for all. May be "
         "repeated.",
     ),
+    click.option(
+        "--allow-image",
+        multiple=True,
+        metavar="PATTERN",
+        panel=HANDLER,
+        help="Run commands in containers of images whose name matches, such as 'python:*' or "
+        "'HOST/acme/*', with podman: any command in them, and none outside. May be repeated.",
+    ),
     click.option("--code-dir", metavar="DIR", help="Where what was installed for tasks is kept."),
     click.option(
         "--code-env",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Set this for uv and git, and not for tasks: UV_DEFAULT_INDEX, credentials …",
+        help="Set this for uv, git and podman, and not for tasks: UV_DEFAULT_INDEX, credentials …",
     ),
     click.option(
         "--code-time-limit",
         type=DURATION,
         metavar="DURATION",
         panel=LIMITS,
-        help="How long it may take to install the code of a task (30m).",
+        help="How long it may take to install the code of a task, or to get its image (30m).",
     ),
     click.option(
         "--code-cache-size",
@@ -222,6 +238,13 @@ _OPTIONS = (
         metavar="FILE",
         help="Write the worker's own log there instead of standard error.",
     ),
+    *log_level_options,
+    click.option(
+        "--daemon",
+        metavar="PIDFILE",
+        help="Go on in the background when the worker has begun, and write its process id to this "
+        "file. Needs --log.",
+    ),
     click.option(
         "--take-over",
         is_flag=True,
@@ -230,12 +253,47 @@ _OPTIONS = (
 )
 
 
+_ARGUMENTS = argument(
+    "arguments",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="[-- ARG...]",
+    help="What --exec or --run is given besides the task: in `sys.argv` of the file.",
+)
+
+
 def worker_options(function: Decorated) -> Decorated:
     """Add all of them; the function is given them by name, None or empty where nothing was said."""
+    return _with_options(_ARGUMENTS(function))
+
+
+def _with_options(function: Decorated) -> Decorated:
     decorated: Any = function
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return cast(Decorated, decorated)
+
+
+def hidden_worker_options(function: Decorated) -> Decorated:
+    """Add them to a command whose help says only that there are such."""
+    there = len(getattr(function, "__click_params__", ()))
+    decorated: Any = _with_options(function)
+    for option in decorated.__click_params__[there:]:
+        option.hidden = True
+    return cast(Decorated, decorated)
+
+
+def worker_settings(config: Config, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags of a worker as they are written to the table `[worker]`, checked."""
+    flags = {name: value for name, value in given.items() if name in WORKER and value}
+    for name in ("daemon", "take_over"):
+        if given.get(name):
+            raise BadConfig(f"--{name.replace('_', '-')} can't be a setting: leave it out")
+    if any(given.get(name) for name in ("verbose", "quiet")):
+        flags["log_level"] = chosen_level(given)
+    if flags:
+        plan_worker(config, flags)
+    return flags
 
 
 class WorkerPlan(NamedTuple):
@@ -249,6 +307,8 @@ class WorkerPlan(NamedTuple):
     state_dir: str | None
     node: str | None
     log: str | None
+    log_level: LogLevel
+    daemon: str | None
     take_over: bool
     ignored_note: str | None
     """What is to be said of settings that do not go with the flags."""
@@ -276,6 +336,13 @@ def plan_worker(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wor
             "--preload forks tasks where their code is, and --isolate needs each to begin in a "
             "namespace of its own: leave one of them out"
         )
+    if "allow_image" in both and "isolate" in both:
+        raise BadConfig(
+            "--allow-image runs containers, which have a pid namespace of their own, and podman "
+            "can't run in one of --isolate: leave one of them out"
+        )
+    lease = parse_lease(both.get("lease", config.lease))
+    check_heartbeat(both.get("heartbeat"), lease)
     return WorkerPlan(
         threads=both.get("threads"),
         task_users=tuple(both.get("task_user", ())),
@@ -284,12 +351,14 @@ def plan_worker(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wor
             "queues": _queues(both.get("queues") or (config.queue,)),
             "evenly": both.get("evenly", False),
             "slots": both.get("slots", slots),
-            "lease": parse_lease(both.get("lease", config.lease)),
+            "lease": lease,
             **{name: both[name] for name in _LIMITS if name in both},
         },
         state_dir=both.get("state_dir"),
         node=both.get("node"),
         log=both.get("log"),
+        log_level=chosen_level(both),
+        daemon=both.get("daemon"),
         take_over=both.get("take_over", False),
         ignored_note=ignored_note,
     )
@@ -310,7 +379,8 @@ def _settings_in_force(
     """
     in_file, ignored_note = dict(config.worker), None
     if any(name in options for name in HANDLERS):
-        in_file = {name: value for name, value in in_file.items() if name not in HANDLERS}
+        replaced = (*HANDLERS, "arguments")
+        in_file = {name: value for name, value in in_file.items() if name not in replaced}
     in_processes = [name for name in HANDLERS if name in options and name != "app"]
     if in_processes and "threads" in in_file and "threads" not in options:
         threads, flag = in_file.pop("threads"), f"--{in_processes[0].replace('_', '-')}"

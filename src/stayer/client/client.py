@@ -21,11 +21,11 @@ from stayer.client.submit import Defaults, Life, Options, build
 from stayer.client.values import Duration, Moment, Storable, epoch, seconds
 from stayer.core import codec
 from stayer.core.errors import BadInput
+from stayer.core.filters import check_filter
 from stayer.core.flows.sweep import plan_sweep
 from stayer.core.insight.comparison import Comparison
 from stayer.core.insight.failures import LIMIT as FAULTS
 from stayer.core.insight.failures import Failures
-from stayer.core.limits import check_filter
 from stayer.core.model import (
     JSON,
     STATE_WORDS,
@@ -47,8 +47,11 @@ from stayer.service import sent_files
 from stayer.service.control import compare as compare_control
 from stayer.service.control import flows as flow_control
 from stayer.service.control import notices as notice_control
+from stayer.service.control import queues as queue_control
 from stayer.service.control import schedules
 from stayer.service.control import tasks as control
+from stayer.service.lease.forced_drop import drop_by_force
+from stayer.service.operator import operator_of
 from stayer.store import Store
 from stayer.stores import open_store
 
@@ -167,8 +170,10 @@ class Client:
         names: str | Sequence[str] | None = None,
         handles: Handles | None = None,
         node: str | None = None,
+        heartbeat: Duration | None = None,
     ) -> Listener:
-        """Get who takes tasks from these queues, in this order.
+        """Get who takes tasks from these queues, in this order. It renews its lease every
+        `heartbeat`, if that is not given eight times in the lease.
 
         It takes all tasks, unless their `names` are given (patterns such as `video.*`) or, in full,
         what it `handles`.
@@ -181,6 +186,7 @@ class Client:
             self.store,
             _names_of("queues", queues),
             lease=self._lease if lease is None else seconds(lease),
+            heartbeat=None if heartbeat is None else seconds(heartbeat),
             handles=EVERYTHING if handles is None else handles,
             node=node or socket.gethostname(),
         )
@@ -194,11 +200,45 @@ class Client:
 
     def queues(self) -> list[QueueInfo]:
         """List all queues, by name."""
-        return self.store.queues()
+        return queue_control.list_queues(self.store)
 
     def workers(self) -> list[Worker]:
         """List all that take tasks, listeners included."""
         return self.store.workers()
+
+    def set_worker(
+        self,
+        worker: str,
+        *,
+        queues: str | Sequence[str] = (),
+        add_queues: str | Sequence[str] = (),
+        remove_queues: str | Sequence[str] = (),
+        slots: int | None = None,
+        reset: bool = False,
+    ) -> Worker:
+        """Let a worker take tasks from other queues, or run more or fewer at once; what it runs
+        goes on. With `reset`, it goes by its flags and settings again.
+        """
+        return operator_of(self.store).set_worker(
+            worker,
+            queues=_names_of("queues", queues),
+            add_queues=_names_of("add_queues", add_queues),
+            remove_queues=_names_of("remove_queues", remove_queues),
+            slots=slots,
+            reset=reset,
+        )
+
+    def drop_worker(
+        self, worker: str, *, force: bool = False, grace: Duration | None = None
+    ) -> int:
+        """Give up a stale worker, and return its tasks to the queue; how many there were. With
+        `force`, one that is alive is told to stop first, within the grace (30 s). Then this waits
+        until the worker has confirmed it, or its lease and a margin have passed.
+        """
+        if not force:
+            return operator_of(self.store).drop_worker(worker)
+        limit = None if grace is None else seconds(grace)
+        return drop_by_force(self.store, worker, limit).tasks
 
     def notices(
         self, task: str | None = None, state: NoticeState | None = None, limit: int = 100

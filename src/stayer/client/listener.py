@@ -19,14 +19,14 @@ from msgspec.structs import replace
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.untaken_tasks import Taken
 from stayer.client.values import Duration, seconds
-from stayer.config.parsing import SMALLEST_LEASE
+from stayer.config.parsing import SMALLEST_LEASE, check_heartbeat
 from stayer.core import ids
 from stayer.core.errors import BadInput, LeaseLost, Refused, StoreError, UnknownWorker
 from stayer.core.happenings import Interrupt
 from stayer.core.model import Report, Task, Value
 from stayer.core.submit.names import check_word
 from stayer.core.version import __version__
-from stayer.core.worker_model import Handles, Orders, Worker
+from stayer.core.worker_model import Handles, Orders, Worker, WorkerOrder
 from stayer.service.control import tasks as control
 from stayer.service.degraded.partial import held_by
 from stayer.service.lease.heartbeat import Heart
@@ -50,7 +50,14 @@ class Listener:
     """
 
     def __init__(
-        self, store: Store, queues: Sequence[str], *, lease: float, handles: Handles, node: str
+        self,
+        store: Store,
+        queues: Sequence[str],
+        *,
+        lease: float,
+        handles: Handles,
+        node: str,
+        heartbeat: float | None = None,
     ) -> None:
         if not queues:
             raise BadInput("a listener needs at least one queue")
@@ -60,6 +67,8 @@ class Listener:
             raise BadInput(
                 f"a lease of {lease:g} s is too short: give {SMALLEST_LEASE:g} s or more"
             )
+        check_heartbeat(heartbeat, lease)
+        self._heartbeat = heartbeat
         self.queues = tuple(dict.fromkeys(queues))
         self.worker = Worker(
             id=_new_identity(node),
@@ -140,9 +149,11 @@ class Listener:
         self._taken.warn()
         self._promote()
         task = self._claim()  # while there is work, no waiter is needed
-        if task is None and limit > 0:
+        while task is None and limit > 0 and not stop.is_set():
             with self._waiter() as waiter:
                 task = self._await_task(waiter, deadline, stop)
+            if task is not None or time.monotonic() >= deadline:
+                break
         return None if task is None else TaskHandle(self._store, task, as_stored)
 
     def ring(self) -> None:
@@ -211,7 +222,7 @@ class Listener:
                 # Kept only if its first beat got through: else the next call tries another.
                 heart = Heart(
                     self._store, self.worker, on_orders=self._obey, on_lost=self._lose,
-                    on_drain=self._drain,
+                    on_drain=self._drain, on_order=self._change, interval=self._heartbeat,
                 )  # fmt: skip
                 heart.start()
                 self._heart = heart
@@ -243,7 +254,8 @@ class Listener:
                 waiter.close()
 
     def _await_task(self, waiter: Waiter, deadline: float, stop: threading.Event) -> Task | None:
-        while True:
+        queues = self.queues
+        while queues == self.queues:  # else they were changed: it has to listen to others
             if task := self._claim():
                 return task
             # After it looked in vain: a rate may tell when the next task may begin.
@@ -255,6 +267,7 @@ class Listener:
             waiter.wait(min(left, due, LONGEST_SLEEP_S))
             if stop.is_set():
                 return None
+        return None
 
     def _promote(self) -> float:
         """See to some of what is due; in how many seconds the next thing will be, 0 for more."""
@@ -315,7 +328,18 @@ class Listener:
     def _drain(self) -> None:
         self._draining = True
         if self._heart is not None:
-            self._heart.describe(replace(self.worker, draining=True))
+            self._heart.describe(replace(self.worker, queues=self.queues, draining=True))
+        self.ring()
+
+    def _change(self, order: WorkerOrder) -> None:
+        """Take from other queues, if an operator wants it so. To stop is to drain here: what works
+        on its tasks is not ours to end.
+        """
+        if order.grace is not None:
+            return
+        self.queues = self.worker.queues if order.queues is None else order.queues
+        if self._heart is not None:
+            self._heart.describe(replace(self.worker, queues=self.queues, draining=self._draining))
         self.ring()
 
     def _lose(self) -> None:

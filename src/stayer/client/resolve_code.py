@@ -15,6 +15,7 @@ import msgspec
 
 from stayer.core import code as rules
 from stayer.core.errors import BadConfig, BadInput
+from stayer.core.extras import how_to_install
 from stayer.core.model import Code
 from stayer.task.prepare.attempt import for_programs
 from stayer.task.prepare.build import Builder
@@ -33,7 +34,7 @@ def resolve_code(code: Code) -> Code:
     git = rules.repository(asked.git) if asked.git else None
     uv, git_program = find_uv(), shutil.which("git")
     if uv is None or (git is not None and git_program is None):
-        missing = "uv (pip install 'stayer[code]')" if uv is None else "git"
+        missing = f"uv ({how_to_install('code')})" if uv is None else "git"
         raise BadConfig(f"to resolve it here takes {missing}: install it, or leave --resolve out")
     with tempfile.TemporaryDirectory(prefix="stayer-resolve-") as folder:
         spec = {
@@ -46,9 +47,9 @@ def resolve_code(code: Code) -> Code:
             "git_program": git_program,
             "own_python": getattr(sys, "_base_executable", sys.executable),
             "folder": folder,
-            "variables": {"UV_CACHE_DIR": _uv_cache()},
         }
-        programs = Programs(for_programs(spec), _TIME_LIMIT_S, output=_STDERR)
+        variables = for_programs(spec, {"UV_CACHE_DIR": _uv_cache()})
+        programs = Programs(variables, _TIME_LIMIT_S, output=_STDERR)
         try:
             found = Builder(spec, programs).resolve()
         except Unprepared as error:

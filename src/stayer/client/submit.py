@@ -49,7 +49,7 @@ class Defaults(Struct, frozen=True):
     """What is so configured for submissions that say nothing."""
 
     owner: str | None = None
-    retries: int = 0
+    retries: int | None = None
     submitted_by: str | None = None
 
 
@@ -88,6 +88,7 @@ class _Life(_Common, total=False):
     retry_cap: Duration | None
     retry_on: Sequence[str | type[BaseException]]
     give_up_on: Sequence[str | type[BaseException]]
+    deadline: Duration | None
     time_limit: Duration | None
     silence_limit: Duration | None
     memory_limit: Size | None

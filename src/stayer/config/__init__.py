@@ -24,8 +24,10 @@ from stayer.config.parsing import (
     parse_duration,
     parse_fence,
     parse_flag,
+    parse_heartbeat,
     parse_isolation,
     parse_lease,
+    parse_log_level,
     parse_memory,
     parse_port,
     parse_prefix,
@@ -76,7 +78,7 @@ class Setting(Struct, frozen=True):
 
 
 def default_store(environ: Environment) -> str:
-    """A database in the user's data directory."""
+    """Name a database in the user's data directory."""
     folder = _user_folder(environ, "XDG_DATA_HOME", ".local/share")
     if folder is None:
         raise BadInput("there is no home directory to keep it in: set STAYER_STORE")
@@ -84,7 +86,7 @@ def default_store(environ: Environment) -> str:
 
 
 def default_owner(environ: Environment) -> str:
-    """The user's name; in a container nobody may have one."""
+    """Return the user's name; in a container nobody may have one."""
     for variable in ("USER", "LOGNAME", "USERNAME"):
         if name := environ.get(variable, "").strip():
             return name
@@ -97,7 +99,7 @@ def default_owner(environ: Environment) -> str:
 
 
 def default_submitter(environ: Environment) -> str:
-    """Who runs this, where."""
+    """Describe who runs this, and where."""
     return describe_process(default_owner(environ))
 
 
@@ -112,7 +114,13 @@ class Config(Struct, frozen=True, kw_only=True):
         Setting("How long a silent worker keeps its tasks (at least 2s).", parse_lease, 120.0),
     ]
     retries: Annotated[
-        int, Setting("How often a task that failed is run again by itself.", parse_whole_number, 0)
+        int | None,
+        Setting(
+            "How often a task that failed is run again by itself, unless it says otherwise. "
+            "Default: as its queue says, else never.",
+            parse_whole_number,
+            None,
+        ),
     ]
     submitter: Annotated[
         str,
@@ -175,6 +183,7 @@ WORKER: dict[str, Callable[[object], object]] = {
     "evenly": parse_flag,
     "slots": parse_count,
     "lease": parse_lease,
+    "heartbeat": parse_heartbeat,
     "state_dir": parse_text,
     "node": parse_text,
     "grace": parse_duration,
@@ -188,6 +197,7 @@ WORKER: dict[str, Callable[[object], object]] = {
     "log_cap": parse_size,
     "exec": parse_text,
     "run": parse_text,
+    "arguments": parse_texts,
     "app": parse_text,
     "threads": parse_threads,
     "preload": parse_flag,
@@ -195,6 +205,7 @@ WORKER: dict[str, Callable[[object], object]] = {
     "allow_command": parse_texts,
     "allow_env": parse_texts,
     "allow_code": parse_texts,
+    "allow_image": parse_texts,
     "code_dir": parse_text,
     "code_env": parse_variables,
     "code_time_limit": parse_duration,
@@ -203,6 +214,7 @@ WORKER: dict[str, Callable[[object], object]] = {
     "task_user": parse_variables,
     "env": parse_variables,
     "log": parse_text,
+    "log_level": parse_log_level,
 }
 """What may stand in the table `[worker]` of the file, and how it is read."""
 SERVE: dict[str, Callable[[object], object]] = {
@@ -216,6 +228,7 @@ SERVE: dict[str, Callable[[object], object]] = {
     "body_limit": parse_size,
     "certificate": parse_text,
     "private_key": parse_text,
+    "log_level": parse_log_level,
 }
 """What may stand in the table `[serve]` of the file, and how it is read."""
 RETENTION: dict[str, Callable[[object], object]] = dict.fromkeys(KEPT, parse_retention)
@@ -247,7 +260,9 @@ def load(
     environ: Environment | None = None,
     cwd: Path | None = None,
 ) -> Config:
-    """The settings in force. A flag that is None, and a variable that is empty, say nothing."""
+    """Gather the settings in force. A flag that is None, and a variable that is empty, say
+    nothing.
+    """
     environ = os.environ if environ is None else environ
     overrides = {name: value for name, value in (flags or {}).items() if value is not None}
     _refuse_unknown("flags", overrides, (*SETTINGS, "config"))
@@ -287,9 +302,9 @@ def load(
 
 
 def token_for(config: Config) -> str | None:
-    """The token to show to the store; None for one that wants none. One that the environment has is
-    for a store that the user has chosen, not for one that a file names which happens to be here: it
-    may have come with somebody's repository.
+    """Return the token to show to the store; None for one that wants none. One that the environment
+    has is for a store that the user has chosen, not for one that a file names which happens to be
+    here: it may have come with somebody's repository.
     """
     if not config.token or not config.store.startswith(("http://", "https://")):
         return None
@@ -374,7 +389,7 @@ def _value(setting: Setting, source: str, written: object, environ: Environment)
 
 
 def beside(path: Path, url: str) -> str:
-    """A relative SQLite path in a file is relative to the file: the same store from anywhere."""
+    """Resolve a relative SQLite path in a file from that file: the same store from any folder."""
     relative = url.removeprefix("sqlite:///")
     if relative == url or relative.startswith("/") or relative == ":memory:":
         return url
@@ -382,29 +397,19 @@ def beside(path: Path, url: str) -> str:
 
 
 def _quoted(path: Path) -> str:
-    """A path as it stands in a URL."""
+    """Write a path as it stands in a URL."""
     text = path.as_posix()
     for character, code in (("%", "%25"), ("?", "%3F"), ("#", "%23")):
         text = text.replace(character, code)
     return text
 
 
-def access_file(config: Config, environ: Environment | None = None) -> Path:
-    """Where tokens are kept, hashed, and the key of the sessions: beside the configuration file,
-    unless the table `[serve]` says otherwise.
+def former_access_file(config: Config, environ: Environment | None = None) -> Path | None:
+    """Return where Stayer kept tokens before they were in the store, unless the table `[serve]`
+    named a file: beside the configuration file. None without one, and without a home.
     """
-    if named := config.serve.get("access_file"):
-        return Path(named)
     if config.file is not None:
         return Path(config.file).with_suffix(".access.json")
-    own = user_access_file(environ)
-    if own is None:
-        raise BadConfig("there is no home directory for the tokens: set serve.access_file")
-    return own
-
-
-def user_access_file(environ: Environment | None = None) -> Path | None:
-    """Where tokens are kept without a configuration file; None without a home."""
     environ = os.environ if environ is None else environ
     folder = _user_folder(environ, "XDG_CONFIG_HOME", ".config")
     return None if folder is None else folder / "stayer" / "stayer.access.json"
@@ -413,7 +418,7 @@ def user_access_file(environ: Environment | None = None) -> Path | None:
 def _find_file(
     flag: str | None, environ: Environment, cwd: Path
 ) -> tuple[Path | None, Origin, str | None]:
-    """The file to read, how it was found, and which one was passed over, and why."""
+    """Return the file to read, how it was found, and which one was passed over, and why."""
     named = flag or environ.get("STAYER_CONFIG")
     if named:
         path = (cwd / os.path.expanduser(named)).absolute()
@@ -435,8 +440,8 @@ def _find_file(
 
 
 def _nearest(cwd: Path) -> Path | None:
-    """The file of this folder, or of the nearest one above that has one: a command in a subfolder
-    of a project means the project's store. A parent that can't be looked into has none.
+    """Find the file of this folder, or of the nearest one above that has one: a command in a
+    subfolder of a project means the project's store. A parent that can't be looked into has none.
     """
     try:
         folder = cwd.absolute()
@@ -449,7 +454,7 @@ def _nearest(cwd: Path) -> Path | None:
 
 
 def _user_folder(environ: Environment, variable: str, otherwise: str) -> Path | None:
-    """A folder by the XDG rules, where a relative path counts as none; None without a home."""
+    """Find a folder by the XDG rules, where a relative path counts as none; None without a home."""
     named = Path(environ.get(variable, ""))
     if named.is_absolute():
         return named
@@ -458,7 +463,7 @@ def _user_folder(environ: Environment, variable: str, otherwise: str) -> Path | 
 
 
 def _read(path: Path, *, owned: bool) -> dict[str, object]:
-    """What the file says. `owned`: only if it is the user's own, or root's."""
+    """Read what the file says. `owned`: only if it is the user's own, or root's."""
     import tomllib
 
     try:

@@ -11,7 +11,7 @@ from stayer.core.errors import BadConfig, BadInput
 
 
 def read_hooks(path: Path, in_file: Mapping[str, object]) -> dict[str, Any]:
-    """The tables `[notices]` and `[hooks.NAME]`, as they are written; paths are the file's."""
+    """Read the tables `[notices]` and `[hooks.NAME]`, as they are written; paths are the file's."""
     rules, found = in_file.get("notices", {}), in_file.get("hooks", {})
     if not rules and not found:
         return {}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from stayer.core import units
 from stayer.core.errors import BadInput
+from stayer.core.liveness.judge import BEATS_IN_A_LEASE
+from stayer.core.safe_text import LOG_LEVELS
 from stayer.core.submit.names import check_word
 from stayer.core.units import CENTURY
 
 SMALLEST_LEASE = 2.0
+SHORTEST_HEARTBEAT_S = 0.1
 MOST_THREADS = 1000
 FOREVER = CENTURY
 FENCES = ("freeze", "kill", "keep")
@@ -39,12 +42,12 @@ def parse_whole_number(value: object) -> int:
 
 
 def parse_duration(value: object) -> float:
-    """A duration."""
+    """Read a duration."""
     return units.duration(value if isinstance(value, str | int | float) else str(value))
 
 
 def parse_lease(value: object) -> float:
-    """A duration that leaves the time to freeze what runs."""
+    """Read a duration that leaves the time to freeze what runs."""
     found = parse_duration(value)
     if found < SMALLEST_LEASE:
         shown = units.format_duration(found)
@@ -52,9 +55,31 @@ def parse_lease(value: object) -> float:
     return found
 
 
+def parse_heartbeat(value: object) -> float:
+    """Read how often a lease is renewed."""
+    found = parse_duration(value)
+    if found < SHORTEST_HEARTBEAT_S:
+        shown = units.format_duration(found)
+        raise BadInput(f"{shown} is too short: the shortest time between heartbeats is 0.1s")
+    return found
+
+
+def check_heartbeat(heartbeat: float | None, lease: float) -> None:
+    """Raise BadInput if a lease would not be renewed often enough: two heartbeats in a row may be
+    late before anybody takes a worker for silent.
+    """
+    most = lease / BEATS_IN_A_LEASE
+    if heartbeat is not None and heartbeat > most:
+        raise BadInput(
+            f"a heartbeat every {units.format_duration(heartbeat)} is too seldom for a lease of "
+            f"{units.format_duration(lease)}: give {units.format_duration(most)} or less, or a "
+            "longer lease"
+        )
+
+
 def parse_store(value: object) -> str:
-    """The URL of a store. `sqlite:///name` is relative to the working directory; written in a file,
-    to that file's folder.
+    """Read the URL of a store. `sqlite:///name` is relative to the working directory; written in a
+    file, to that file's folder.
     """
     url = parse_text(value)
     if url.startswith("memory:"):
@@ -87,17 +112,17 @@ def parse_threads(value: object) -> int:
 
 
 def parse_size(value: object) -> int:
-    """A size."""
+    """Read a size."""
     return units.size(value if isinstance(value, str | int | float) else str(value))
 
 
 def parse_memory(value: object) -> int:
-    """A size that a process can live with."""
+    """Read a size that a process can live with."""
     return units.memory(value if isinstance(value, str | int | float) else str(value))
 
 
 def parse_flag(value: object) -> bool:
-    """True or false."""
+    """Read true or false."""
     if not isinstance(value, bool):
         raise BadInput(f"{value!r} is neither true nor false")
     return value
@@ -112,24 +137,24 @@ def parse_switch(value: object) -> bool:
 
 
 def parse_texts(value: object) -> tuple[str, ...]:
-    """One text, or a list of them."""
+    """Read one text, or a list of them."""
     return tuple(map(parse_text, value if isinstance(value, list) else [value]))
 
 
 def parse_variables(value: object) -> tuple[str, ...]:
-    """A table of names and values, or a list of `NAME=VALUE`."""
+    """Read a table of names and values, or a list of `NAME=VALUE`."""
     if isinstance(value, dict):
         return tuple(f"{name}={content}" for name, content in value.items())
     return parse_texts(value)
 
 
 def parse_retention(value: object) -> float:
-    """A duration, or `forever`."""
+    """Read a duration, or `forever`."""
     return FOREVER if value == "forever" else parse_duration(value)
 
 
 def parse_port(value: object) -> int:
-    """A port; 0 for any that is free."""
+    """Read a port; 0 for any that is free."""
     found = parse_whole_number(value)
     if found > 65535:
         raise BadInput(f"{value!r} is no port: write a number up to 65535")
@@ -137,7 +162,7 @@ def parse_port(value: object) -> int:
 
 
 def parse_prefix(value: object) -> str:
-    """The path below which a proxy serves us: `/stayer`, or nothing."""
+    """Read the path below which a proxy serves us: `/stayer`, or nothing."""
     text = value.rstrip("/") if isinstance(value, str) else value
     if text == "":
         return ""
@@ -147,14 +172,21 @@ def parse_prefix(value: object) -> str:
 
 
 def parse_fence(value: object) -> str:
-    """What becomes of tasks whose lease is over."""
+    """Read what becomes of tasks whose lease is over."""
     if value not in FENCES:
         raise BadInput(f"{value!r} is none of {', '.join(FENCES)}")
     return str(value)
 
 
 def parse_isolation(value: object) -> str:
-    """How tasks are kept apart from the rest of the machine."""
+    """Read how tasks are kept apart from the rest of the machine."""
     if value not in ISOLATIONS:
         raise BadInput(f"{value!r} is none of {', '.join(ISOLATIONS)}")
+    return str(value)
+
+
+def parse_log_level(value: object) -> str:
+    """Read how important something has to be to be logged."""
+    if value not in LOG_LEVELS:
+        raise BadInput(f"{value!r} is none of {', '.join(LOG_LEVELS)}")
     return str(value)

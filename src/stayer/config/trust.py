@@ -27,7 +27,7 @@ def distrust(found: os.stat_result, *, user: int | None = None, owned: bool = Tr
 
 
 def distrust_path(path: str | os.PathLike[str]) -> str | None:
-    """The same of a path: if it is a link, that must not be another's either."""
+    """Say why a path is not to be trusted; a link must not be another's either."""
     link = os.lstat(path)
     if os.name == "posix" and stat.S_ISLNK(link.st_mode):
         if link.st_uid not in (os.geteuid(), ROOT):
@@ -37,7 +37,7 @@ def distrust_path(path: str | os.PathLike[str]) -> str | None:
 
 
 def readers(found: os.stat_result) -> str | None:
-    """Who else can read a file with this status, in words; None: nobody but root."""
+    """Say who else can read a file with this status, in words; None: nobody but root."""
     if os.name != "posix":
         return None
     if found.st_mode & stat.S_IROTH:
@@ -48,7 +48,7 @@ def readers(found: os.stat_result) -> str | None:
 
 
 def user_name(uid: int) -> str:
-    """As people know them."""
+    """Return the name of a user, as people know it."""
     import pwd
 
     try:

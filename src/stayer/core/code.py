@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from stayer.core.errors import BadInput, TooLarge
+from stayer.core.images import check_image
 from stayer.core.limits import check_count, check_length, quote
 from stayer.core.model import Code, SentFile
 from stayer.core.patterns import ANYTHING, any_matches, is_literal
@@ -25,6 +26,8 @@ FILE_LIMIT, FILES_LIMIT, FILES_BYTES = 16_000_000, 100, 64_000_000
 """How many bytes a file that is sent along may have, how many there may be, and how many bytes
 they may have together.
 """
+_NAME_BYTES = 255
+"""How long the name of a file may be, as the kernel has it."""
 SCHEMES = ("https", "http", "ssh", "file")
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _VERSION = r"(?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9_.*+!-]+"
@@ -40,6 +43,8 @@ _GIT = re.compile(
     r"(?P<url>(?P<scheme>[a-z+]+)://(?P<host>[^/@#\s]*@?[^/@#\s]*)/(?P<path>[^@#\s]+))"
     r"(?:@(?P<ref>[^#\s]+))?(?:#(?:subdirectory=)?(?P<folder>\S+))?"
 )
+_HIDDEN = re.compile(r"%(?:2[ef5]|5c)|\\", re.IGNORECASE)
+"""What git, or the server of a repository, takes for a dot or a slash: no pattern would see it."""
 _REF = re.compile(r"[\w][\w./+-]*", re.ASCII)
 _FOLDER = re.compile(r"[\w.][\w./+ -]*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -81,15 +86,26 @@ def check(what: str, asked: Any) -> Code | None:
         _check_python(asked.python)
     if asked.git is not None:
         repository(asked.git)
+    if asked.image is not None:
+        check_image(asked.image)
+        if lines or asked.python is not None or asked.git is not None:
+            raise BadInput(
+                f"{what}: an image brings all that is installed: leave out requirements, python "
+                "and git, or the image"
+            )
     files = _checked_files(asked.files)
-    if not lines and asked.python is None and asked.git is None and not files:
-        return None
-    return Code(lines, asked.python, asked.git, files)
+    found = Code(lines, asked.python, asked.git, files, asked.image)
+    return found if prepares(found) or files else None
 
 
 def installs(code: Code | None) -> bool:
     """Return whether something is to be installed: files that come along need nothing."""
     return code is not None and bool(code.requirements or code.python or code.git)
+
+
+def prepares(code: Code | None) -> bool:
+    """Return whether something is to be had before the task runs: installed, or an image."""
+    return installs(code) or (code is not None and code.image is not None)
 
 
 def _checked_files(files: object) -> tuple[SentFile, ...]:
@@ -103,13 +119,19 @@ def _checked_files(files: object) -> tuple[SentFile, ...]:
             raise TooLarge(f"file {each.name}: at most {FILE_LIMIT:,} bytes can be sent")
     if sum(each.size for each in files) > FILES_BYTES:
         raise TooLarge(f"files: at most {FILES_BYTES:,} bytes can be sent with a task")
-    names = {each.name for each in files}
-    if len(names) < len(files):
+    check_clashes(each.name for each in files)
+    return tuple(files)
+
+
+def check_clashes(given: Iterable[str]) -> None:
+    """BadInput if files with these names can't be in one folder."""
+    listed = list(given)
+    names = set(listed)
+    if len(names) < len(listed):
         raise BadInput("files: two of them have the same name: send them under different ones")
     folders = {name[:place] for name in names for place, c in enumerate(name) if c == "/"}
     if clash := names & folders:
         raise BadInput(f"files: {min(clash)} is a file and a folder: send one under another name")
-    return tuple(files)
 
 
 def check_file_name(name: str) -> str:
@@ -118,6 +140,11 @@ def check_file_name(name: str) -> str:
     parts = name.split("/")
     if not name.isprintable() or any(part in ("", ".", "..") for part in parts):
         raise BadInput(f"file {quote(name)}: write a name, or a path without .. below a folder")
+    if any(len(part.encode()) > _NAME_BYTES for part in parts):
+        raise BadInput(
+            f"file {quote(name)}: a name may have {_NAME_BYTES} bytes on disks: send it under a "
+            "shorter one"
+        )
     return name
 
 
@@ -198,6 +225,10 @@ def repository(git: str) -> Repository:
         raise BadInput(f"git {quote(git)}: {hint}")
     if ".." in found["path"].split("/") or not found["url"].isprintable():
         raise BadInput(f"git {quote(git)}: write its path without ..")
+    if "%" in found["host"] or _HIDDEN.search(found["path"]):
+        raise BadInput(
+            f"git {quote(git)}: write the host and all dots and slashes as they are, without %"
+        )
     ref, folder = found["ref"] or "HEAD", (found["folder"] or "").strip("/")
     if not _REF.fullmatch(ref) or ".." in ref:
         raise BadInput(f"git {quote(git)}: {quote(ref)} is no branch, tag or commit")

@@ -26,7 +26,7 @@ from stayer.core.notify.notices import meaning
 
 _HELD_BY_NOBODY = ("worker", "node", "pid", "started_at", "usage", "near_node", "near_until")
 """What a task does not have that has just come to wait, unless its change says so."""
-_HAS_NOT_ENDED = ("finished_at", "ending", "start_before", "fingerprint")
+_HAS_NOT_ENDED = ("finished_at", "ending", "start_before", "finish_before", "fingerprint")
 """What a task does not have that has left its end. It had its chance to be started in time."""
 
 
@@ -43,10 +43,12 @@ def effect(
     waits: tuple[str, ...] | UnsetType = UNSET,
     order: int | None = None,
     from_start: bool = False,
+    deadline: float | None = None,
 ) -> Effect:
     """Make the effect of a change that leads `to` here and `sets` these fields. `word` says what
     happened, if that is not its `ending`: it names the event if the state stays, else it is the
-    event's note. `order` is the number that it takes, if it takes one.
+    event's note. `order` is the number that it takes, if it takes one; `deadline`, in how many
+    seconds it has to have ended, if that counts from now.
     """
     common = _common(state, to, ending)
     fields = {**common.sets, **sets}
@@ -62,6 +64,11 @@ def effect(
         fields["near_node"], until = near
         fields.pop("near_until", None)
         own["times"] = {**own.get("times", common.times), "near_until": until}
+    if deadline is not None:
+        ends = dict.fromkeys(("start_before", "finish_before"), deadline)
+        for name in ends:
+            fields.pop(name, None)
+        own["times"] = {**own.get("times", common.times), **ends}
     if from_start:
         fields |= {"progress": None, "checkpoint_at": None}
         own["forgets_checkpoint"] = True

@@ -45,7 +45,7 @@ def error_line(type: str, message: str) -> str:
 
 
 def fault_line(fault: Fault) -> str:
-    """The same of a Fault."""
+    """Write a Fault as people read it, as `error_line` does."""
     return error_line(fault.type, fault.message)
 
 

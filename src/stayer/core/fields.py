@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
-from stayer.core.limits import HOOK, PATH, TEXT, UNIT, WORD, Most
+from stayer.core.limits import HOOK, ID, PATH, TEXT, UNIT, WORD, Most
 from stayer.core.model import NewTask, Policy, Task
 
 Kind = Literal[
@@ -32,6 +32,10 @@ Setter = Literal["submitter", "options", "flow", "store", "worker"]
 """Who sets a field: whoever submits, by the option of that name, or by several options; the plan of
 a flow; the store, when it changes the task; the worker, of what it sees.
 """
+
+Panel = Literal[
+    "What to run", "When", "Order and ownership", "Retries", "Limits", "Find and notify"
+]  # fmt: skip
 
 
 class Row(Struct, frozen=True):
@@ -57,6 +61,10 @@ class Row(Struct, frozen=True):
     """Whether it is in the public record."""
     fixed: bool = False
     """Whether it stays as it was submitted: `edit` can't change it."""
+    of_queue: bool = False
+    """Whether its queue may have a default for it."""
+    panel: Panel = "What to run"
+    """The group of options in which `--help` shows its option."""
 
 
 _MOST_WHOLE = 2**31
@@ -68,7 +76,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
         "queue": Row(
             "the queue that it is in",
             7,
-            "The queue. Default: the one that the configuration names.",
+            "The queue. Default: the one in the configuration.",
             option=("-q", "--queue"),
             metavar="QUEUE",
             fixed=True,
@@ -76,14 +84,15 @@ _ROWS: dict[Setter, dict[str, Row]] = {
         "id": Row(
             "its id, the only one of its kind; it may not begin with `-`, nor be `.` or `..`",
             4,
-            "Its id. One that is there already is not added again.",
+            "Its id. If there is such a task already, nothing is added.",
             metavar="ID",
+            most=Most(ID),
             fixed=True,
         ),
         "name": Row(
             "the function or class that it runs",
             11,
-            "The function or class that the task is to run.",
+            "The function or class to run.",
             metavar="NAME",
         ),
         "command": Row("the program that it runs, with its arguments", 22, most=Most(TEXT, 1000)),
@@ -99,62 +108,75 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             18,
             "Higher goes first. Default: 0.",
             json_type=Annotated[int, Meta(ge=-_MOST_WHOLE, lt=_MOST_WHOLE)],
+            panel="Order and ownership",
         ),
         "delay": Row(
-            "how long after its submission it may start", None, "Start it in 10m, 2h, 1d …"
+            "how long after its submission it may start",
+            None,
+            "Start it in 10m, 2h, 1d …",
+            panel="When",
         ),
-        "eta": Row("when it may start", 20, "Start it at 20:30, 2026-11-15T20:30:00Z …"),
+        "eta": Row(
+            "when it may start", 20, "Start it at 20:30, 2026-11-15T20:30:00Z …", panel="When"
+        ),
         "expire": Row(
             "how long after its submission it [expires](../how-to/let-tasks-expire.md), if it has "
             "not been started",
             None,
-            "If it has not been started after 10m, 2h, 1d …, it never is: it ends as failed.",
+            "Fail it if it has not started within 10m, 2h, 1d …",
+            panel="When",
         ),
         "start_before": Row(
             "when it [expires](../how-to/let-tasks-expire.md), if it has not been started",
             36,
-            "If it has not been started by 20:30, 2026-11-15T20:30:00Z …, it never is.",
+            "Fail it if it has not started by 20:30, 2026-11-15T20:30:00Z …",
+            panel="When",
         ),
         "after": Row(
             "the tasks that must be complete before it, and whose results are its inputs",
             None,
-            "Run it when this task is complete, and give it the result. May be repeated.",
+            "Run it after this task is complete, with its result as input. May be repeated.",
             metavar="ID",
-            most=Most(WORD, 100_000),
+            most=Most(ID, 100_000),
             fixed=True,
+            panel="When",
         ),
         "when_failed": Row(
             "what becomes of it when a task that it is to run after fails",
             None,
-            "What to do with it if a task that it is to run after fails. Default: cancel it.",
+            "What to do with it if a task of --after fails. Default: cancel it.",
             fixed=True,
+            panel="When",
         ),
         "near": Row(
             "the one of the tasks that it runs after "
             "[on whose node](../how-to/flows.md#near-its-data) it is to run, if that can be",
             None,
-            "Run it on the node on which this task has run, one of --after, if that can be.",
+            "Prefer the node that ran this task, one of --after.",
             metavar="ID",
+            most=Most(ID),
             fixed=True,
+            panel="When",
         ),
         "near_wait": Row(
             "how long it waits for the node of `near`; a minute, if nothing is said",
             None,
-            "How long to wait for that node, before any other may take it. Default: 1m.",
+            "How long to wait for that node before another may take it. Default: 1m.",
             fixed=True,
+            panel="When",
         ),
         "cwd": Row(
             "where its command runs",
             23,
-            "Where the command is to run. Default: here; through a server, where its worker was "
-            "started.",
+            "The directory to run the command in. Default: this one; over HTTP, the one that its "
+            "worker was started in.",
             metavar="DIR",
             most=Most(PATH),
         ),
         "env": Row(
             "variables for its process",
             24,
-            "A variable for the command; without a value, the one it has here. May be repeated.",
+            "Set a variable for the command; NAME alone takes its value here. May be repeated.",
             metavar="NAME[=VALUE]",
             most=Most(TEXT, 1000),
         ),
@@ -162,9 +184,11 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             "what is [installed for it](../how-to/run-code-from-git-and-pypi.md) before it runs: "
             "`requirements` (a list, or the text of a requirements file or lock), `python` (a "
             "version or a range), `git` (`URL@REF#FOLDER`), `files` that "
-            "were sent before (`name`, `sha256`, `size`, `executable`)",
+            "were sent before (`name`, `sha256`, `size`, `executable`); or the `image` of a "
+            "container that its command runs in",
             51,
             most=Most(TEXT, 2000),
+            of_queue=True,
         ),
         "tags": Row(
             "words to find it by",
@@ -173,6 +197,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             option=("--tag",),
             metavar="TAG",
             most=_SHORT_LIST,
+            panel="Find and notify",
         ),
         "meta": Row(
             "[fields of your own](../how-to/fields-of-your-own.md), to find it by, which the task "
@@ -180,138 +205,186 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             54,
             "A field of your own, to find it by: JSON, or else text. May be repeated.",
             metavar="NAME=VALUE",
+            panel="Find and notify",
         ),
         "owner": Row(
-            "whose it is", 10, "Whose task it is. Default: yours.", metavar="OWNER", fixed=True
+            "whose it is",
+            10,
+            "Whose task it is. Default: yours.",
+            metavar="OWNER",
+            fixed=True,
+            panel="Order and ownership",
         ),
         "key": Row(
             "whose work it is: how many of one key run at once can be "
             "[limited](../how-to/limits.md)",
             41,
-            "Whose work it is (a user, a customer, a licence): queues can limit how much of one "
-            "key runs at once.",
+            "What it belongs to: a user, a customer, a license. Queues can limit how many tasks of "
+            "one key run at once.",
             metavar="KEY",
             fixed=True,
+            panel="Order and ownership",
         ),
         "unique": Row(
             "a word that [one task at a time](../how-to/unique.md) of its queue has",
             42,
-            "Add it only if no other task of the queue has this word and has not ended.",
+            "Add it only if no unfinished task of the queue has the same word.",
             metavar="WORD",
             fixed=True,
+            panel="Order and ownership",
         ),
         "unique_while": Row(
             "how long it keeps its unique word to itself: until it is taken, or until it has ended",
             43,
-            "How long it keeps --unique to itself: until it is taken, or until it has ended "
-            "(the default).",
+            "How long --unique keeps others out: while it waits, or until it has ended (the "
+            "default).",
             fixed=True,
+            panel="Order and ownership",
         ),
         "unique_for": Row(
             "how long it keeps its unique word to itself after its end",
             44,
-            "Keep --unique to itself for so long after its end, too.",
+            "Keep others out for this long after its end, too.",
             fixed=True,
+            panel="Order and ownership",
         ),
         "notify": Row(
             "the hooks that are told [what becomes of it](../how-to/notifications-and-webhooks.md)"
             ", each with its words in front: `ended:mail`",
             45,
-            "Tell this hook of the workers' stayer.toml, or URL, of its end; failed,expired:HOOK "
-            "only of that; late:HOOK, no_progress=30m:HOOK while it runs. May be repeated.",
+            "Notify this hook (of the workers' stayer.toml) or URL when it ends. "
+            "failed,expired:HOOK: only then. late:HOOK, no_progress=30m:HOOK: while it runs. May "
+            "be repeated.",
             metavar="HOOK",
             most=Most(HOOK, 10),
+            panel="Find and notify",
         ),
         "held": Row(
             "true: not to be taken until it is released",
             19,
-            "Not to be taken until it is released.",
+            "Don't run it until it is released.",
             option=("--hold",),
             fixed=True,
+            panel="When",
         ),
         "retries": Row(
             "how often it may be run again after a failure",
             None,
             "How often to run it again if it fails.",
             json_type=Annotated[int, Meta(ge=0, lt=_MOST_WHOLE)],
+            of_queue=True,
+            panel="Retries",
         ),
         "retry_wait": Row(
             "how long it waits before the first retry; 10 s, if only `retries` is given",
             None,
-            "Before the first retry; twice as long before each one after, up to 1h. Default: 10s.",
+            "Wait this long before the first retry, then twice as long each time, up to 1h. "
+            "Default: 10s.",
+            of_queue=True,
+            panel="Retries",
         ),
         "retry_backoff": Row(
             "the factor by which each further wait is longer (2, if nothing is said)",
             json_type=_FACTOR,
+            of_queue=True,
         ),
-        "retry_cap": Row("the longest that it waits before a retry (1 h, if nothing is said)"),
+        "retry_cap": Row(
+            "the longest that it waits before a retry (1 h, if nothing is said)", of_queue=True
+        ),
         "retry_on": Row(
             "endings and types of errors after which alone it is retried",
             None,
-            "Retry only after such an ending or error: oom, timeout, ConnectionError …",
+            "Retry only after this ending or error: oom, timeout, OSError … May be repeated.",
             metavar="PATTERN",
             most=_SHORT_LIST,
+            of_queue=True,
+            panel="Retries",
         ),
         "give_up_on": Row(
             "endings and types of errors after which it is never retried",
             None,
-            "Never retry after such an ending or error. May be repeated.",
+            "Never retry after this ending or error. May be repeated.",
             metavar="PATTERN",
             most=_SHORT_LIST,
+            of_queue=True,
+            panel="Retries",
+        ),
+        "deadline": Row(
+            "how long after its submission it has to "
+            "[have ended](../how-to/let-tasks-expire.md#a-deadline-over-all-retries), with all its "
+            "retries",
+            None,
+            "End it after 10m, 2h, 1d …, with all its retries: it fails then.",
+            of_queue=True,
+            panel="Limits",
         ),
         "time_limit": Row(
             "how long it may run; null: as its worker says, 0 (by `stayer set`): any time",
             None,
             "End it if it runs longer.",
+            of_queue=True,
+            panel="Limits",
         ),
         "silence_limit": Row(
             "how long it may give no sign of life; null and 0 as with `time_limit`",
             None,
-            "End it if it neither reports nor prints anything for so long.",
+            "End it if it neither reports nor prints anything for this long.",
+            of_queue=True,
+            panel="Limits",
         ),
         "memory_limit": Row(
             "how much memory its processes may use together; null and 0 as with `time_limit`",
             None,
-            "End it if its processes use more together.",
+            "End it if its processes together use more.",
+            of_queue=True,
+            panel="Limits",
         ),
         "time_growth": Row(
             "the factor by which `time_limit` "
             "[grows](../how-to/retry-what-failed.md#with-more-time-or-memory) for the try "
             "after one that exceeded it (1: not)",
             None,
-            "Let a retry after the time limit have so many times as long. Default: as long.",
+            "After a timeout, multiply the time limit by this. Default: 1.",
             json_type=_FACTOR,
+            panel="Retries",
         ),
         "time_most": Row(
             "the longest that `time_limit` gets so; null: without end",
             None,
-            "The most that --time-growth gives.",
+            "The longest that --time-growth makes it.",
+            panel="Retries",
         ),
         "memory_growth": Row(
             "the factor by which `memory_limit` grows in the same way",
             None,
-            "Let a retry after the memory limit have so many times as much. Default: as much.",
+            "After it used too much memory, multiply the memory limit by this. Default: 1.",
             json_type=_FACTOR,
+            panel="Retries",
         ),
         "memory_most": Row(
             "the most that `memory_limit` gets so; null: without end",
             None,
-            "The most that --memory-growth gives.",
+            "The most that --memory-growth makes it.",
+            panel="Retries",
         ),
         "grace": Row(
             "how long it has between the first TERM and KILL; null: as its worker says",
             None,
-            "Between asking it to end and killing it.",
+            "How long it may take to stop before it is killed.",
+            of_queue=True,
+            panel="Limits",
         ),
         "fence": Row(
             "what happens to it when its worker loses its lease; null: as its worker says",
             None,
-            "What happens to it when its worker's lease is over and the store is out of reach.",
+            "What to do with it when its worker's lease is over and the store can't be reached.",
+            panel="Limits",
         ),
         "cloned_from": Row(
             "the task of which it is a "
             "[changed copy](../how-to/retry-what-failed.md#run-it-again-with-changes)",
             50,
+            most=Most(ID),
             fixed=True,
         ),
         "submitted_by": Row(
@@ -346,6 +419,9 @@ _ROWS: dict[Setter, dict[str, Row]] = {
     },
     "store": {
         "created": Row("when it was submitted", 2),
+        "finish_before": Row(
+            "when it is ended, if it has not ended: its `deadline` as a moment", 58
+        ),
         "updated": Row(
             "when the store last changed it; of what has ended, when the store heard of it", 1
         ),
@@ -375,7 +451,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
         ),
         "pinned": Row(
             "what its `code` has become at its first attempt, the same for all attempts: `python`, "
-            "the sha256 of the `lock`, the git `commit`",
+            "the sha256 of the `lock`, the git `commit`, the digest of the `image`",
             52,
         ),
         "lock": Row("the text of that lock", 53, shown=False),
@@ -403,7 +479,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
     },
 }
 """By who sets them. Those of the submitter are in the order in which `--help` shows them."""
-_NO_FIELDS = frozenset(("generated",))
+_NO_FIELDS = frozenset(("generated", "said"))
 """What a NewTask has only on its way to the store."""
 
 
@@ -496,6 +572,8 @@ def _fields() -> Iterator[Field]:
             hint = kinds[0] if optional else found.type
             if (home is Task) != (row.number is not None):
                 raise LookupError(f"core/fields.py: {key} is stored by number if it is in Task")
+            if setter == "submitter" and home is Task and name not in declared[NewTask]:
+                raise LookupError(f"core/fields.py: {key} may be submitted: NewTask has to have it")
             if hint is bool and found.default is not False:
                 raise LookupError(f"core/fields.py: {key} is to be false unless somebody says so")
             yield Field(
@@ -524,6 +602,8 @@ SUBMISSION = {field.name: field for field in FIELDS if field.set_by == "submitte
 """What a submission may say, in the order of `--help`."""
 EDITABLE = tuple(name for name, field in SUBMISSION.items() if not field.row.fixed)
 """What of it can be changed while the task waits, or when it is retried."""
+OF_QUEUE = tuple(name for name, field in SUBMISSION.items() if field.row.of_queue)
+"""What a queue may have a default for."""
 STORED = tuple(
     field
     for name in Task.__struct_fields__

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from stayer.core import code, codec, limits
+from stayer.core import code, codec, limits, meta
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.fault_text import cut_fault
 from stayer.core.happenings import (
@@ -27,7 +27,9 @@ from stayer.core.happenings import (
     Stop,
     WorkerLost,
 )
+from stayer.core.images import is_digest
 from stayer.core.model import JSON, Value
+from stayer.core.units import CENTURY
 
 H = TypeVar("H", bound=Happening)
 
@@ -78,13 +80,16 @@ def fitted(happening: H) -> H:
     long message would never be told. BadInput if something else makes no sense.
     """
     match happening:
-        case Fail(error=error, bases=bases):
+        case Fail(error=error, after=after, bases=bases):
             known = bases[: limits.ERROR_BASES]
             bases = tuple(limits.cut(each, limits.ERROR_TYPE) for each in known)
-            return replace(happening, error=cut_fault(error), bases=bases)
-        case Snooze(note=note, error=error):
+            after = None if after is None else _wait(after)
+            return replace(happening, error=cut_fault(error), after=after, bases=bases)
+        case Snooze(delay=delay, note=note, error=error):
             error = None if error is None else cut_fault(error)
-            return replace(happening, note=_note(note), error=error)
+            return replace(happening, delay=_wait(delay), note=_note(note), error=error)
+        case SetMeta(fields=fields):
+            meta.check_names("meta", fields)
         case Interrupt(note=note) | WorkerLost(note=note):
             return replace(happening, note=_note(note))
         case Note(event=event, note=note):
@@ -102,11 +107,20 @@ def _note(note: str | None) -> str | None:
     return None if note is None else limits.cut(note, limits.NOTE)
 
 
+def _wait(seconds: float) -> float:
+    """Bring a wait to one that ends at a moment that stores can keep, and lists can show."""
+    return min(max(seconds, 0.0), CENTURY)
+
+
 def _check_pin(pin: Pin) -> None:
     """Others install what it says: it has to be of the form that workers find out."""
     about, lock = pin.pinned, pin.lock or ""
     if len(lock) > limits.LOCK:
         raise TooLarge(f"pin: the lock is {len(lock):,} characters, at most {limits.LOCK:,} fit")
+    if about.image is not None:
+        if not is_digest(about.image) or about.python or about.commit or about.lock or lock:
+            raise BadInput("pin: with an image, write its digest (sha256:…), and nothing else")
+        return
     if not _PYTHON.fullmatch(about.python):
         raise BadInput(f"pin: python {limits.quote(about.python)}: write a version, as in 3.12")
     if about.commit is not None and not _COMMIT.fullmatch(about.commit):

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from stayer.core.model import JSON, Fault, Pinned, Policy, Value, Verb
 
-FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent", "environment"]
+FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent", "expired", "environment"]
 
 
 class Ready(Struct, frozen=True):
@@ -89,7 +89,7 @@ class Stop(Struct, frozen=True):
 
 
 class Expire(Struct, frozen=True):
-    """It became too old to be started."""
+    """It became too old to be started, or started again."""
 
 
 class Cancel(Struct, frozen=True):

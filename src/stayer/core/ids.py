@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os  # and not `secrets`, which brings in OpenSSL
 
 LENGTH = 16
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz234567"
@@ -45,7 +45,7 @@ def redraw(id: str) -> str:
 
 
 def _random(length: int) -> str:
-    return secrets.token_bytes(length).translate(_LETTER_OF).decode("ascii")
+    return os.urandom(length).translate(_LETTER_OF).decode("ascii")
 
 
 def worker_id(host: str, pid: int, moment: float) -> str:

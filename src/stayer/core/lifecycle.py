@@ -71,6 +71,7 @@ from stayer.core.units import as_wait
 
 _BY_HAND = "by hand"
 EXPIRED = Fault("Expired", "too old to be started")
+OVERDUE = Fault("Expired", "its deadline came while it ran")
 
 NOT_TO_THREADS: tuple[Verb, ...] = ("pause", "resume", "signal", "set")
 """What can be asked of a process, but not of a thread."""
@@ -237,6 +238,7 @@ class _Sets(TypedDict, total=False):
     meta: dict[str, JSON] | None
     fingerprint: str | None
     returned_from: str
+    start_before: float
     pinned: Pinned | None
     lock: str | None
 
@@ -259,10 +261,14 @@ def _change(
     from_start: bool = False,
     result: Value | UnsetType = UNSET,
     edit: Edit | None = None,
+    deadline: float | None = None,
 ) -> Change:
     """Make the change of a task as it is now. `order`: it takes the next number, so that whoever
     read the task before must read it again; the rest is as in `effects.effect`.
     """
+    finish = task.finish_before if task.start_before is None else None
+    if finish is not None and task.state in RUNNING and to in QUEUED:
+        sets = {**sets, "start_before": finish}
     return Change(
         id=task.id,
         state=task.state,
@@ -285,6 +291,7 @@ def _change(
             waits=waits,
             order=task.last_order + 1 if order else None,
             from_start=from_start,
+            deadline=deadline,
         ),
     )
 
@@ -362,7 +369,7 @@ def _fail(task: Task, fail: Fail) -> Change:
     failures = task.failures + 1
     policy = task.policy
     may_retry = retries.is_retry_allowed(policy, failures, fail.ending, fail.error, fail.bases)
-    if not fail.final and may_retry:
+    if not fail.final and fail.ending != "expired" and may_retry:
         wait = retries.wait(policy, failures, task.id) if fail.after is None else fail.after
         sets: _Sets = {"error": fail.error, "failures": failures, "losses": 0, "orders": ()}
         raised = retries.raise_limits(policy, fail.ending)
@@ -471,14 +478,15 @@ def _edit(task: Task, edit: Edit) -> Change:
 
 
 def _retry(task: Task, retry: Retry) -> Change:
-    """Counters at zero; the attempt's number goes on, logs stay, and so does what it saved, unless
-    it is to begin from the start.
+    """Counters at zero, and a deadline counts anew; the attempt's number goes on, logs stay, and so
+    does what it saved, unless it is to begin from the start.
     """
     edit = retry.edit
     is_early = retry.keeps_eta if edit is None or "eta" not in edit.sets else edit.is_early
     ready: State = "scheduled" if is_early else "pending"
     sets: _Sets = {"error": None, "failures": 0, "interruptions": 0, "losses": 0}
     code = task.code if edit is None else edit.sets.get("code", task.code)
+    is_dated = edit is not None and "finish_before" in edit.sets
     if retry.unpins and code is not None:
         sets |= {"pinned": Pinned("", anew=True), "lock": None}
     return _change(
@@ -493,6 +501,7 @@ def _retry(task: Task, retry: Retry) -> Change:
         word="retried from the start" if retry.from_start else "retried",
         note=None if edit is None else edit.note,
         edit=edit,
+        deadline=None if is_dated else task.policy.deadline,
     )
 
 

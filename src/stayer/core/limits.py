@@ -1,5 +1,5 @@
-"""How long texts and lists may be: tables from which checks, messages and OpenAPI follow. That of
-the fields of a task is a part of `core.fields`.
+"""How long texts and lists may be: tables from which checks, messages and OpenAPI follow. Those
+of the fields of a task and of filters are a part of `core.fields` and `core.filters`.
 
 Lengths are checked before anything is parsed or matched: what is too long costs nobody but its
 sender. Numbers count characters, or items of a list. `docs/reference/json.md` shows them all.
@@ -15,11 +15,12 @@ from msgspec import Struct
 from stayer.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from stayer.core.model import Filter
     from stayer.core.worker_model import Handles
 
+ID = 256
+"""The id of a task."""
 WORD = 200
-"""An id, a name, a tag, a pattern for errors: whatever is one word."""
+"""A name, a queue, a tag, a pattern for errors: whatever else is one word."""
 UNIT = 100
 """A duration, size, rate, moment, cron expression or time zone."""
 PATH = 4096
@@ -88,24 +89,6 @@ QUEUE: dict[str, Most] = {
 }
 """The settings of a queue; of key limits so many in all, not only at a time."""
 
-FILTER: dict[str, Most] = {
-    "ids": Most(WORD, 10_000),
-    "queues": Most(WORD, 1000),
-    "prefix": _WORD,
-    "name": PROGRAM,
-    "owner": _WORD,
-    "key": _WORD,
-    "unique": _WORD,
-    "tags": Most(WORD, 100),
-    "worker": Most(500),
-    "flow": _WORD,
-    "fingerprint": _WORD,
-    "search": _WORD,
-    "meta": Most(CONDITION, 20),
-    "where": Most(CONDITION, 20),
-}
-"""What tasks are looked for by."""
-
 
 def quote(value: object) -> str:
     """Quote a value for an error message: no more of it than a reader needs."""
@@ -129,21 +112,6 @@ def check_count(what: str, items: Sized, most: int | None) -> None:
     """BadInput if there are more items than fit."""
     if most is not None and len(items) > most:
         raise BadInput(f"{what}: {len(items):,} are too many, at most {most:,} fit")
-
-
-def check_filter(filter: Filter) -> None:
-    """BadInput if it asks for what no task can have."""
-    from stayer.core.json_match import parse
-
-    for name, most in FILTER.items():
-        value = getattr(filter, name)
-        if not value:
-            continue
-        check_count(name, () if isinstance(value, str) else value, most.items)
-        for text in (value,) if isinstance(value, str) else value:
-            check_length(name, text, most.characters)
-            if name in ("meta", "where"):
-                parse(name, text)
 
 
 def check_handles(handles: Handles) -> None:

@@ -69,7 +69,7 @@ STATE_WORDS: tuple[StateWord, ...] = (*STATES, "running")
 
 
 def states_meant(words: Iterable[StateWord]) -> tuple[State, ...]:
-    """The states that these words mean, each once."""
+    """Return the states that these words mean, each once."""
     found: dict[State, None] = {}
     for word in words:
         found |= dict.fromkeys(RUNNING) if word == "running" else {word: None}
@@ -167,8 +167,9 @@ class Order(Struct, frozen=True, omit_defaults=True):
 
 
 class Policy(Struct, frozen=True, omit_defaults=True):
-    """What the submitter decided about the task's life; defaults are not stored. What else there is
-    to say of each field is in `core.fields`, here and in the next two.
+    """What the submitter decided about the task's life: retries, limits. Defaults are not stored.
+
+    `core.fields` has the rest about each field of Policy, NewTask and Task.
     """
 
     retries: int = 0
@@ -179,6 +180,8 @@ class Policy(Struct, frozen=True, omit_defaults=True):
     """Endings, or types of errors, that are worth another try; none named: all."""
     give_up_on: tuple[str, ...] = ()
     losses: int = 3
+    deadline: Seconds | None = None
+    """How long after its submission, or its last retry by hand, it has to have ended."""
     time_limit: Seconds | None = None
     silence_limit: Seconds | None = None
     memory_limit: ByteCount | None = None
@@ -215,25 +218,29 @@ class Code(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
 
     `requirements` are lines as pip reads them, or the text of a requirements file or of a lock;
     `python` is a version (`3.12`) or a range (`>=3.11`); `git` is `URL[@REF][#FOLDER]`; `files`
-    were sent to the store before (`Client.send_file`).
+    were sent to the store before (`Client.send_file`). `image` is that of a container, in which the
+    command runs instead of all these but the files.
     """
 
     requirements: tuple[str, ...] | str = ()
     python: str | None = None
     git: str | None = None
     files: tuple[SentFile, ...] = ()
+    image: str | None = None
 
 
 class Pinned(Struct, frozen=True, omit_defaults=True):
     """What a task's code has become: the same for all its attempts, and for all tasks of a map."""
 
-    python: str
-    """Major and minor version."""
+    python: str = ""
+    """Major and minor version; empty with an image, which brings its own."""
     lock: str | None = None
     """The sha256 of the lock; None: nothing is installed."""
     commit: str | None = None
     anew: bool = False
     """Nothing of this counts: somebody wants it to be found out anew, at the next attempt."""
+    image: str | None = None
+    """The digest of the image."""
 
 
 class NewTask(Struct, frozen=True, kw_only=True):
@@ -284,6 +291,8 @@ class NewTask(Struct, frozen=True, kw_only=True):
     source_commit: str | None = None
     generated: bool = False
     """The id was drawn at random, so it need not be looked up first."""
+    said: tuple[str, ...] = ()
+    """Fields that its queue may have a default for, and which were said."""
 
 
 class Task(Struct, frozen=True):
@@ -331,6 +340,8 @@ class Task(Struct, frozen=True):
     orders: tuple[Order, ...] = ()
     start_before: EpochSeconds | None = None
     """If it has not been started by then, it never will be."""
+    finish_before: EpochSeconds | None = None
+    """If it has not ended by then, it is ended: what its deadline has come to."""
     flow: str | None = None
     part: str | None = None
     upstreams: int = 0

@@ -8,7 +8,7 @@ from typing import Literal, TypedDict
 import msgspec
 from msgspec import Struct
 
-from stayer.core.model import State
+from stayer.core.model import JSON, State
 
 Fair = Literal["owner", "key"]
 
@@ -39,6 +39,8 @@ class QueueSettings(TypedDict, total=False):
     fair: Fair | None
     notify: tuple[str, ...]
     """Whom to tell of what becomes of its tasks."""
+    defaults: Mapping[str, JSON]
+    """For what its tasks do not say, by field; None takes one away. What is not named stays."""
     retention: Mapping[Kept, float | None]
     """How long what is kept; None: as the workers are told. What is not named stays."""
 
@@ -60,6 +62,8 @@ class QueueInfo(Struct, frozen=True, kw_only=True):
     """Among tasks of equal priority, the owner (or key) that has used least goes first."""
     notify: tuple[str, ...] = ()
     """Whom to tell of what becomes of its tasks, besides those whom these name themselves."""
+    defaults: dict[str, JSON] = {}
+    """For what its tasks do not say when they come, by field: see `core.submit.defaults`."""
     next_start: float | None = None
     """When the rate lets the next task begin, if not yet."""
     counts: dict[State, int] = msgspec.field(default_factory=dict)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict, get_args
+from typing import Any, TypedDict, get_args
 
 from stayer.core.errors import BadInput
 from stayer.core.limits import QUEUE, check_count, quote
 from stayer.core.notify import notices
 from stayer.core.ordering import rate_limit as rate
 from stayer.core.queue_model import KEPT, Fair, Kept, QueueSettings
+from stayer.core.submit.defaults import parse_defaults
 from stayer.core.submit.names import check_word
 from stayer.core.units import CENTURY
 
 FAIR: tuple[Fair, ...] = get_args(Fair)
-LIMITS = ("limit", "key_limit", "key_limits", "rate", "fair", "notify")
+LIMITS = ("limit", "key_limit", "key_limits", "rate", "fair", "notify", "defaults")
 """What a file may say of a queue."""
 
 
@@ -34,6 +35,8 @@ class WrittenSettings(TypedDict, total=False):
     """Among tasks of equal priority, the owner (or key) that has used least goes first."""
     notify: Sequence[str] | None
     """Whom to tell of what becomes of its tasks: `mail`, `failed:https://…`."""
+    defaults: Mapping[str, Any]
+    """For fields that its tasks do not say, as JSON says them; None takes one away."""
     retention: Mapping[Kept, float | None]
     """For how many seconds what is kept; None: as the workers are told."""
 
@@ -58,6 +61,8 @@ def read(written: WrittenSettings) -> QueueSettings:
             raise BadInput(f"fair {quote(written['fair'])}: those who take turns are owner or key")
     if "notify" in written:
         found["notify"] = notices.parse_all(written["notify"] or ())
+    if "defaults" in written:
+        found["defaults"] = parse_defaults(written["defaults"])
     if "retention" in written:
         found["retention"] = _retention(written["retention"])
     return found

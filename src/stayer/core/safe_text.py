@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+from typing import Literal, get_args
 
+LogLevel = Literal["debug", "info", "warning", "error"]
+LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 FORM = "%(asctime)s %(levelname)s %(message)s"
 
 
@@ -39,8 +42,17 @@ def _indent(text: str) -> str:
     return "\n".join(f"    {printable(line)}" for line in text.splitlines())
 
 
-def log_printably(handler: logging.Handler | None = None) -> None:
+def log_printably(handler: logging.Handler | None = None, level: LogLevel = "info") -> None:
     """Let this process log so, to stderr unless told otherwise."""
     handler = logging.StreamHandler() if handler is None else handler
     handler.setFormatter(PrintableLines())
-    logging.basicConfig(handlers=[handler], level=logging.INFO)
+    logging.basicConfig(handlers=[handler])
+    set_log_level(level)
+
+
+def set_log_level(level: LogLevel) -> None:
+    """Log what is at least as important as this. What libraries have to say for those who mend them
+    is left out in any case.
+    """
+    logging.getLogger("stayer").setLevel(level.upper())
+    logging.getLogger().setLevel(max(logging.INFO, logging.getLogger("stayer").level))

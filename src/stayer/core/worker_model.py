@@ -11,8 +11,25 @@ from stayer.core.model import Order
 WorkerState = Literal["IDLE", "PROCESSING", "DRAINING", "STALE"]
 
 
+class WorkerOrder(Struct, frozen=True, kw_only=True):
+    """What an operator wants of a worker as a whole. Each order takes the place of the last one,
+    and goes before the worker's own flags and settings.
+    """
+
+    number: int = 1
+    """How many there have been for this worker."""
+    queues: tuple[str, ...] | None = None
+    """What to take tasks from; None: what its flags and settings say."""
+    slots: int | None = None
+    grace: float | None = None
+    """To stop what it runs, hand that back, and leave: how long it may take to end, in seconds.
+    None: it is not to stop."""
+    ends_at: float | None = None
+    """After this moment its heartbeats are refused; None: never."""
+
+
 class Worker(Struct, frozen=True, kw_only=True):
-    """Who takes tasks; the last four fields are the store's."""
+    """Who takes tasks; the last six fields are the store's."""
 
     id: str
     node: str
@@ -31,6 +48,8 @@ class Worker(Struct, frozen=True, kw_only=True):
     beat_at: float = 0.0
     running: int = 0
     state: WorkerState = "IDLE"
+    order: WorkerOrder | None = None
+    """What an operator wants of it, if it is not to go by its flags and settings alone."""
 
 
 class Suspect(Struct, frozen=True):
@@ -59,6 +78,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     """Somebody looks at what this worker runs: news are welcome every second."""
     drain: bool = False
     """Somebody wants this worker to finish what it runs, and to take no more."""
+    order: WorkerOrder | None = None
+    """What somebody wants of the worker as a whole."""
     away: tuple[str, ...] = ()
     """The worker's queues that can't be reached."""
     undelivered: tuple[str, ...] = ()

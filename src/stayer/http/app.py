@@ -42,7 +42,7 @@ from stayer.http.route import (
 from stayer.http.scopes import confine
 from stayer.http.service import Service
 from stayer.http.session import PAGE_HEADER, Opened, Principal, by_token
-from stayer.http.tokens import may
+from stayer.http.token_records import may
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class Gate:
         found = self._find_route(scope)
         route = found.route
         passage.route, passage.timed, passage.changes = route.path, route.is_timed, route.changes
-        who = self._let_in(scope, headers, found, passage)
+        who = await self._let_in(scope, headers, found, passage)
         query = read_query(route.query, scope["query_string"])
         if who is not None and who.queues:
             query = await confine(self.service, who, found, query)
@@ -238,14 +238,26 @@ class Gate:
             )  # fmt: skip
         raise Problem("unknown-path", "/docs lists what there is")
 
-    def _let_in(
+    async def _let_in(
         self, scope: Scope, headers: Headers, found: Found, passage: _Passage
     ) -> Principal | None:
         """Return who asks; raise Problem if the role is not enough."""
         needed = found.route.role
         if needed is None:
             return None
-        who = passage.who = self._authenticate(scope, headers)  # also of one that is refused
+        who = self._authenticate(scope, headers)
+        if who is None:
+            await self.service.look_again_at_tokens()
+            who = self._authenticate(scope, headers)
+        if who is None:
+            raise self._unauthorized(
+                scope,
+                "this session is over: use a login link, or a token"
+                if b"authorization" not in headers
+                else "this token opens nothing here, or has expired: make one with `stayer token "
+                "add` where the server was started",
+            )
+        passage.who = who  # also of one that is refused
         if not may(who.role, needed):
             raise Problem(
                 "forbidden",
@@ -255,7 +267,10 @@ class Gate:
             _refuse_foreign(headers)
         return who
 
-    def _authenticate(self, scope: Scope, headers: Headers) -> Principal:
+    def _authenticate(self, scope: Scope, headers: Headers) -> Principal | None:
+        """Return whose token or session this is, as far as that is known; raise Problem if neither
+        is shown.
+        """
         shown = headers.get(b"authorization", b"")
         if (known := self._let_in_now.get(shown)) is not None:
             return known
@@ -264,19 +279,17 @@ class Gate:
             return self._by_cookie(scope, headers)
         token = self.service.access.find(secret.strip()) if scheme.lower() == "bearer" else None
         if token is None:
-            raise self._unauthorized(
-                scope,
-                "this token opens nothing here, or has expired: make one with `stayer token add` "
-                "where the server was started",
-            )
+            return None
         if not self._let_in_now:  # the next turn asks again: a token may be removed at any time
             asyncio.get_running_loop().call_soon(self._let_in_now.clear)
         who = self._let_in_now[shown] = by_token(token)
         self.service.access.note_use(who.key)
         return who
 
-    def _by_cookie(self, scope: Scope, headers: Headers) -> Principal:
+    def _by_cookie(self, scope: Scope, headers: Headers) -> Principal | None:
         cookie = Request(scope).cookies.get(self.service.sessions.cookie)
+        if cookie is None and b"cookie" in headers and not self.service.access.key:
+            return None  # the first session was opened at another server: that made the name
         if cookie is None:
             raise Problem("unauthorized", _HOW, {"www-authenticate": "Bearer"})
         page = headers.get(PAGE_HEADER)
@@ -286,10 +299,7 @@ class Gate:
                 f"a cookie alone opens nothing: the page sends {PAGE_HEADER.decode()} too",
                 {"www-authenticate": "Bearer"},
             )
-        who = self.service.sessions.read(cookie, page)
-        if who is None:
-            raise self._unauthorized(scope, "this session is over: use a login link, or a token")
-        return who
+        return self.service.sessions.read(cookie, page)
 
     def _unauthorized(self, scope: Scope, detail: str) -> Problem:
         if wait := self.service.failures.count(_address(scope)):

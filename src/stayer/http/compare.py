@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from msgspec import Meta
-from msgspec.structs import replace
 
 from stayer.core.errors import BadInput
 from stayer.core.insight import comparison
-from stayer.core.model import Task
-from stayer.http.filters import TaskFilter, is_empty, to_filter
+from stayer.core.model import Filter, Task
+from stayer.http.filters import TaskFilter, to_filter
 from stayer.http.route import Answer, Call
 from stayer.service.control import compare as control
 from stayer.service.control import tasks as task_control
@@ -26,11 +25,11 @@ class CompareTasks(TaskFilter, frozen=True, kw_only=True):
 def compare(call: Call) -> Answer:
     """Answer with the rows of a table that has a column for each task."""
     query: CompareTasks = call.query
-    filter = TaskFilter(**{name: getattr(query, name) for name in TaskFilter.__struct_fields__})
-    if is_empty(filter):
+    filter = to_filter(call.store, query)
+    if filter == Filter():
         raise BadInput("say which tasks: id=…, repeated, or another parameter of the list")
-    if query.id and is_empty(replace(filter, id=())):
-        found: Iterable[Task] = control.tasks_meant(call.store, query.id)
+    if filter == Filter(ids=filter.ids):
+        found: Iterable[Task] = control.tasks_meant(call.store, filter.ids)
     else:
-        found = task_control.find_all(call.store, to_filter(call.store, filter))
+        found = task_control.find_all(call.store, filter)
     return Answer(comparison.record(control.compare(call.store, found, all=query.all)))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import msgspec
 from msgspec import Meta, Struct
 
 from stayer.core import units
 from stayer.core.errors import BadInput
-from stayer.core.limits import check_filter
+from stayer.core.filters import FILTERS, PARAMETERS, check_filter
 from stayer.core.model import JSON, Filter, StateWord, states_meant
 from stayer.http.problem import without_place
 from stayer.service.degraded.partial import partly
@@ -22,55 +23,41 @@ LARGEST_PAGE = 1000
 SHORT = 500
 """Bytes of a value, as JSON, that a list shows where it is to be brief."""
 
-MOMENT = "RFC 3339, epoch seconds, or how long ago (2h)"
 Limit = Annotated[int, Meta(ge=1, le=LARGEST_PAGE, description="How many at most.")]
 Cursor = Annotated[str, Meta(description="`next` of the page before.")]
 
 
-class TaskFilter(Struct, frozen=True, kw_only=True):
-    """All conditions hold at once; of those that may be repeated, any for each."""
+_TYPES: dict[str, Any] = {
+    "state": tuple[StateWord, ...],
+    "since": str | None,
+    "until": str | None,
+}
+"""Of parameters that are not of the type that `Filter` has: words are read first."""
 
-    id: Annotated[tuple[str, ...], Meta(description="With this id. Repeat it for more.")] = ()
-    prefix: Annotated[str, Meta(description="With an id that begins so.")] | None = None
-    queue: Annotated[tuple[str, ...], Meta(description="In this queue. Repeat it for more.")] = ()
-    state: Annotated[
-        tuple[StateWord, ...],
-        Meta(description="In this state; `running` is reserved or started. Repeat it for more."),
-    ] = ()
-    name: Annotated[str, Meta(description="With this name, or this command.")] | None = None
-    owner: Annotated[str, Meta(description="Of this owner.")] | None = None
-    key: Annotated[str, Meta(description="With this key.")] | None = None
-    unique: Annotated[str, Meta(description="With this unique word.")] | None = None
-    tag: Annotated[tuple[str, ...], Meta(description="With this tag; repeated: with all.")] = ()
-    worker: Annotated[str, Meta(description="Held by this worker.")] | None = None
-    held: Annotated[bool, Meta(description="Held, or not.")] | None = None
-    since: Annotated[str, Meta(description=f"Submitted since: {MOMENT}.")] | None = None
-    until: Annotated[str, Meta(description=f"Submitted before: {MOMENT}.")] | None = None
-    flow: Annotated[str, Meta(description="Of this flow.")] | None = None
-    fingerprint: Annotated[str, Meta(description="Failed, with this fingerprint.")] | None = None
-    q: (
-        Annotated[
-            str,
-            Meta(
-                description="With these words somewhere in id, name, command, parameters, tags, "
-                "meta or error. A page may be short, or empty, and not be the last."
-            ),
-        ]
-        | None
-    ) = None
-    meta: Annotated[
-        tuple[str, ...],
-        Meta(description="With this field of your own: `team=vision`; repeated: with all."),
-    ] = ()
-    where: Annotated[
-        tuple[str, ...],
-        Meta(
-            description="With this in its parameters: `source=s3://a`, `layers[0].size=64`; "
-            "repeated: with all. Looks into every task that the rest leaves over."
-        ),
-    ] = ()
-    cursor: Cursor | None = None
-    limit: Limit = PAGE
+
+def _parameters() -> Iterator[tuple[str, Any, Any]]:
+    """Name, type and default of each parameter."""
+    declared = {found.name: found for found in msgspec.structs.fields(Filter)}
+    for parameter, name in PARAMETERS.items():
+        kind = _TYPES.get(parameter, declared[name].type)
+        about = Meta(description=FILTERS[name].description)
+        yield parameter, Annotated[kind, about], declared[name].default
+    yield "cursor", Cursor | None, None
+    yield "limit", Limit, PAGE
+
+
+if TYPE_CHECKING:
+
+    class TaskFilter(Struct, frozen=True, kw_only=True):
+        """Which tasks, by the parameters of `core.filters`; all conditions hold at once."""
+
+        cursor: str | None = None
+        limit: int = PAGE
+
+else:
+    TaskFilter = msgspec.defstruct(
+        "TaskFilter", _parameters(), frozen=True, kw_only=True, module=__name__
+    )
 
 
 PARTIAL = (
@@ -95,12 +82,7 @@ class ListQuery(TaskFilter, frozen=True, kw_only=True):
 
 def is_empty(query: TaskFilter) -> bool:
     """It means every task."""
-    ignored = ("cursor", "limit")
-    return all(
-        getattr(query, name) in ((), None)
-        for name in query.__struct_fields__
-        if name not in ignored
-    )
+    return all(getattr(query, parameter) in ((), None) for parameter in PARAMETERS)
 
 
 def part_of(
@@ -115,26 +97,12 @@ def part_of(
 
 def to_filter(store: Store, query: TaskFilter) -> Filter:
     """The filter that these parameters mean."""
-    filter = Filter(
-        ids=query.id,
-        prefix=query.prefix,
-        queues=query.queue,
-        states=states_meant(query.state),
-        name=query.name,
-        owner=query.owner,
-        key=query.key,
-        unique=query.unique,
-        tags=query.tag,
-        worker=query.worker,
-        held=query.held,
-        since=None if query.since is None else moment(store, "since", query.since),
-        until=None if query.until is None else moment(store, "until", query.until),
-        flow=query.flow,
-        fingerprint=query.fingerprint,
-        search=query.q,
-        meta=query.meta,
-        where=query.where,
-    )
+    given = {name: getattr(query, parameter) for parameter, name in PARAMETERS.items()}
+    given["states"] = states_meant(given["states"])
+    for name in ("since", "until"):
+        if given[name] is not None:
+            given[name] = moment(store, name, given[name])
+    filter = Filter(**given)
     check_filter(filter)
     return filter
 

@@ -13,16 +13,19 @@ from stayer.core.errors import BadInput
 from stayer.core.flows import model
 from stayer.core.flows.json import parse_flow
 from stayer.core.flows.model import NewFlow, Part
+from stayer.core.flows.plan import check_laid_out
 from stayer.core.model import JSON, NewTask
 from stayer.core.submit import checks
 from stayer.core.submit.json import parse_submission
-from stayer.core.submit.names import check_id, check_word
 from stayer.http.filters import Cursor, Limit
+from stayer.http.pages import PAGE_SIZE, encode
 from stayer.http.route import Answer, Call
 from stayer.http.tasks import CancelBody
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
 
+_FIRST_FLOWS = 2
+"""How many flows are read before it is known how large they are; then twice as many, each time."""
 UPSTREAMS_NAMED = 20
 """How many of the tasks that another waits for are named."""
 
@@ -80,11 +83,11 @@ def _lay_out(call: Call, body: bytes) -> tuple[NewFlow, list[NewTask]]:
         tasks = [_task(call, flow, fields) for fields in flow.laid_out]
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadInput(f"the body is not a flow: {error}") from None
-    check_id("the id of a flow", flow.id)
-    check_word("the name of a flow", flow.name)
     assert call.who is not None
     owner = flow.owner or call.who.name
-    return NewFlow(id=flow.id, name=flow.name, owner=owner, parts=flow.parts), tasks
+    new = NewFlow(id=flow.id, name=flow.name, owner=owner, parts=flow.parts)
+    check_laid_out(new, tasks)
+    return new, tasks
 
 
 def _task(call: Call, flow: LaidOut, fields: dict[str, msgspec.Raw]) -> NewTask:
@@ -112,10 +115,17 @@ class FlowsQuery(Struct, frozen=True, kw_only=True):
 
 
 def find(call: Call) -> Answer:
-    """Answer with a page of flows, newest first."""
+    """Answer with a page of flows, newest first. It ends early where they have many parts."""
     query: FlowsQuery = call.query
-    page = call.store.flows(query.cursor, query.limit)
-    return Answer({"flows": [model.record(flow) for flow in page.flows], "next": page.next})
+    shown: list[msgspec.Raw] = []
+    cursor, portion = query.cursor, _FIRST_FLOWS
+    while True:
+        page = call.store.flows(cursor, min(portion, query.limit - len(shown)))
+        shown += (msgspec.Raw(encode(model.record(flow))) for flow in page.flows)
+        cursor, portion = page.next, 2 * portion
+        if cursor is None or len(shown) >= query.limit or sum(map(len, shown)) >= PAGE_SIZE:
+            written = encode({"flows": shown, "next": cursor})
+            return Answer(msgspec.Raw(written))
 
 
 def show(call: Call) -> Answer:

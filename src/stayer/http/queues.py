@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, cast
+from functools import partial
+from typing import Annotated, Any, cast
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import asdict
@@ -35,7 +36,8 @@ class QueueNames(Struct, frozen=True, kw_only=True):
 def find(call: Call) -> Answer:
     """Answer with the queues that were named, or all."""
     query: QueueNames = call.query
-    found, away = part_of(call.store, query.name, call.store.queues, query.partial)
+    read = partial(queue_control.list_queues, call.store)
+    found, away = part_of(call.store, query.name, read, query.partial)
     return Answer({"queues": [codec.queue_record(queue) for queue in found], **away})
 
 
@@ -71,7 +73,8 @@ class QueueBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of a queue: what is not named stays, null takes it away. `key_limits` are those of
     single keys, `rate` is written `100/1h`. `retention` is how many seconds after their end tasks,
     logs and results are kept; null: as the workers are told. `notify` are hooks that are told of
-    its tasks: `mail`, `failed:https://…`.
+    its tasks: `mail`, `failed:https://…`. `defaults` are fields of a submission that its tasks have
+    unless they say otherwise, such as `{"retries": 3, "time_limit": "2h"}`.
     """
 
     paused: bool | None = None
@@ -81,6 +84,7 @@ class QueueBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rate: str | UnsetType | None = UNSET
     fair: Fair | UnsetType | None = UNSET
     notify: tuple[str, ...] | UnsetType | None = UNSET
+    defaults: dict[str, Any] | UnsetType = UNSET
     retention: dict[Kept, Annotated[float, Meta(ge=0, le=CENTURY)] | None] | UnsetType = UNSET
 
 

@@ -34,7 +34,7 @@ from stayer.core.submit import decode_errors
 from stayer.http.limits import client_of
 from stayer.http.scopes import confine_task
 from stayer.http.session import Principal
-from stayer.http.tokens import Role
+from stayer.http.token_records import Role
 from stayer.store import Store
 
 if TYPE_CHECKING:

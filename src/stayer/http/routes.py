@@ -18,6 +18,7 @@ from stayer.http import (
     system,
     tasks,
     work,
+    work_bodies,
     workers,
 )
 from stayer.http.filters import ListQuery, TaskFilter
@@ -363,6 +364,19 @@ _WORKERS = (
         answer="Worker", problems=(404,),
     ),
     Route(
+        method="PATCH", path="/v1/workers/{id}", role="operate", run=workers.set_worker,
+        summary="Change the queues and slots of a worker, which goes on with what it runs: "
+        "`queues` are all of them, or `add_queues` and `remove_queues`; `reset`: as its flags say.",
+        body=workers.SetBody, body_needed=True, answer="Worker", problems=(404, 409, 415),
+    ),
+    Route(
+        method="POST", path="/v1/workers/{id}/stop", role="operate", run=workers.stop,
+        summary="Tell a worker to stop what it runs within `grace` seconds (30), hand it back, and "
+        "leave. If it does not, its heartbeats are refused, and its lease ends. It has left "
+        "when it is no longer listed.",
+        body=workers.StopBody, answer="Worker", problems=(404, 415),
+    ),
+    Route(
         method="DELETE", path="/v1/workers/{id}", role="operate", run=workers.drop,
         summary="Give up a stale worker, and return what it held to the queue.",
         answer="DroppedWorker", problems=(404, 409),
@@ -389,24 +403,24 @@ _WORKING = (
     Route(
         method="POST", path=f"{_WORK}/beat", role="work", run=work.beat,
         summary="Register a worker, renew its lease, hear orders.",
-        body=work.BeatBody, body_schema={"$ref": "#/components/schemas/BeatToSend"},
+        body=work_bodies.BeatBody, body_schema={"$ref": "#/components/schemas/BeatToSend"},
         body_needed=True, answer="Beat", problems=(409, 413, 415),
     ),
     Route(
         method="POST", path=f"{_WORK}/take", role="work", wait=work.take,
         summary="Wait for tasks and get them. The same key returns the same tasks.",
-        body=work.TakeBody, body_schema={"$ref": "#/components/schemas/TakeToSend"},
+        body=work_bodies.TakeBody, body_schema={"$ref": "#/components/schemas/TakeToSend"},
         body_needed=True, answer="Tasks", problems=(404, 409, 413, 415),
     ),
     Route(
         method="GET", path=f"{_WORK}/wait", role="work", wait=work.wait,
-        summary="Wait until there may be an order or a task.", query=work.WaitQuery,
+        summary="Wait until there may be an order or a task.", query=work_bodies.WaitQuery,
         answer="WorkWait", problems=(404,),
     ),
     Route(
         method="POST", path=f"{_WORK}/leave", role="work", run=work.leave,
         summary="Say goodbye: what is still held goes back to the queue.",
-        body=work.LeaveBody, body_needed=True, status=(204,), problems=(404, 413, 415),
+        body=work_bodies.LeaveBody, body_needed=True, status=(204,), problems=(404, 413, 415),
     ),
     Route(
         method="GET", path=f"{_WORK}/holdings", role="work", run=work.holdings,
@@ -415,13 +429,13 @@ _WORKING = (
     Route(
         method="GET", path=f"{_WORK}/tasks", role="work", run=work.tasks,
         summary="Tasks of the token's queues, and what runs before those that the worker holds.",
-        query=work.TasksQuery, answer="Tasks", problems=(404,),
+        query=work_bodies.TasksQuery, answer="Tasks", problems=(404,),
     ),
     Route(
         method="POST", path=f"{_WORK}/changes", role="work", run=work.changes,
         summary="What happened to several attempts, if all that the worker knows of them still "
         "holds: the task, or null where nothing was done. For `stayer worker`.",
-        body=work.ChangesBody, body_schema={"type": "object", "required": ["changes"]},
+        body=work_bodies.ChangesBody, body_schema={"type": "object", "required": ["changes"]},
         body_needed=True, answer="ChangedTasks", problems=(404, 409, 413, 415),
     ),
     *(
@@ -438,34 +452,44 @@ _WORKING = (
     *(
         Route(
             method="POST", path=f"{_HELD}/{verb}", role="work", run=run, summary=summary,
-            query=work.Fence, body=body, answer="Task", problems=(404, 409, 413, 415),
+            query=work_bodies.Fence, body=body, answer="Task", problems=(404, 409, 413, 415),
         )
         for verb, run, body, summary in (
-            ("start", work.start, work.StartBody, "Let an attempt begin."),
-            ("complete", work.complete, work.CompleteBody, "An attempt has ended well."),
-            ("return", work.give_back, work.ReturnBody, "An attempt goes back to the queue."),
-            ("cancelled", work.cancelled, work.Nothing, "An attempt was stopped on demand."),
+            ("start", work.start, work_bodies.StartBody, "Let an attempt begin."),
+            ("complete", work.complete, work_bodies.CompleteBody, "An attempt has ended well."),
+            (
+                "return", work.give_back, work_bodies.ReturnBody,
+                "An attempt goes back to the queue.",
+            ),
+            ("cancelled", work.cancelled, work_bodies.Nothing, "An attempt was stopped on demand."),
         )
     ),
     Route(
         method="POST", path=f"{_HELD}/fail", role="work", run=work.fail,
-        summary="An attempt has ended badly.", query=work.Fence, body=work.FailBody,
+        summary="An attempt has ended badly.", query=work_bodies.Fence, body=work_bodies.FailBody,
         body_schema={"$ref": "#/components/schemas/FailureToSend"}, body_needed=True,
         answer="Task", problems=(404, 409, 413, 415),
     ),
     Route(
         method="POST", path=f"{_HELD}/progress", role="work", run=work.progress,
-        summary="How far an attempt is.", query=work.Fence, body=work.ProgressBody,
+        summary="How far an attempt is.", query=work_bodies.Fence, body=work_bodies.ProgressBody,
         body_needed=True, status=(204,), problems=(404, 409, 413, 415),
     ),
     Route(
+        method="POST", path=f"{_HELD}/meta", role="work", run=work.set_meta,
+        summary="Set fields of its own (`meta`) of a task that the worker holds; null takes one "
+        "away, others stay.",
+        query=work_bodies.Fence, body=work_bodies.MetaBody, body_needed=True, status=(204,),
+        problems=(404, 409, 413, 415),
+    ),
+    Route(
         method="POST", path=f"{_HELD}/log", role="work", run=work.log,
-        summary="What an attempt printed, from an offset on.", query=work.LogQuery, body=bytes,
-        body_schema={}, body_media=_BYTES, status=(204,), problems=(404, 409, 413),
+        summary="What an attempt printed, from an offset on.", query=work_bodies.LogQuery,
+        body=bytes, body_schema={}, body_media=_BYTES, status=(204,), problems=(404, 409, 413),
     ),
     Route(
         method="PUT", path=f"{_HELD}/checkpoint", role="work", run=work.checkpoint,
-        summary="What the next attempt is to go on from.", query=work.Fence, body=bytes,
+        summary="What the next attempt is to go on from.", query=work_bodies.Fence, body=bytes,
         body_schema={}, body_media=_BYTES, status=(204,), problems=(404, 409, 413),
     ),
 )  # fmt: skip

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar, TypeVarTuple, Unpack
 
 from msgspec import Struct, field
@@ -44,7 +45,7 @@ WRITE_LAST_USES_S = 60.0
 """How often it is written down which tokens and sessions were used, in seconds."""
 _SAMPLE_PAUSE_S = 0.1
 _PROBE_TIMEOUT_S = 2.0
-"""How long a store may take to say that it is there, in seconds."""
+"""How long a store may take to say that it is there, or who may come in, in seconds."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -61,7 +62,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     private_key: str | None = None
     queue: str = "default"
     """Of tasks that name none."""
-    retries: int = 0
+    retries: int | None = None
     names_submitters: bool = True
     """Whether tasks say which token submitted them, and from where."""
     retention: dict[Kept, float] = field(default_factory=USUAL_RETENTION.copy)
@@ -87,7 +88,8 @@ class Service:
         self.bells = Bells(store, self.hub)
         self.remote_workers = RemoteWorkers(store)
         self.timekeeper = Timekeeper(store, settings.retention, self.bells.ring_queues)
-        """Begins with the first worker: those who are at the database see to it themselves."""
+        """Begins with the first worker, for those who are at the database see to it themselves; or
+        at once, where something may come that nobody else takes."""
         self.bells.on_ring = self.timekeeper.look_again
         self.audit = Audit(settings.audit_log)
         self.streams = Streams(settings.limits, connections or settings.limits.connections)
@@ -97,6 +99,10 @@ class Service:
         """Decided once: it takes longer to find out than to route a request."""
         self._threads = ThreadPoolExecutor(STORE_THREADS, "store")
         self._prober = ThreadPoolExecutor(1, "probe")
+        self._doorkeeper = ThreadPoolExecutor(1, "tokens")
+        self._next_look: asyncio.Future[None] | None = None
+        """A look at the tokens that has not begun yet."""
+        self._one_look = asyncio.Lock()
         self._probe: asyncio.Future[float] | None = None
         self._calls = 0
         self._watcher = Watcher(store)
@@ -107,9 +113,11 @@ class Service:
     def start(self) -> None:
         """Begin what is done in passing."""
         loop = asyncio.get_running_loop()
-        steps = (self._sample(), self._count(), self._remember())
+        steps = (self._sample(), self._count(), self._remember(), self._look_at_tokens())
         self._passing = [loop.create_task(each) for each in steps]
         self._watcher.start()
+        if self.store.has_incoming:
+            self.timekeeper.start()
 
     async def _sample(self) -> None:
         """Count what the queues did, unless a worker has."""
@@ -134,16 +142,47 @@ class Service:
         """Write down which tokens and sessions were used."""
         while True:
             await asyncio.sleep(WRITE_LAST_USES_S)
-            await asyncio.to_thread(self._write_uses)
+            await asyncio.wrap_future(self._doorkeeper.submit(self._write_uses))
 
     def _write_uses(self) -> None:
         try:
             self.access.write_uses()
             self._forgetful = False
-        except BadConfig as error:
+        except (BadConfig, StoreError) as error:
             if not self._forgetful:
                 logger.warning("when tokens were last used is not written down: %s", error)
             self._forgetful = True
+
+    async def _look_at_tokens(self) -> None:
+        """Notice tokens and sessions that were ended at another server. While the store is away
+        those that are known go on: nothing can be done with them but by the store.
+        """
+        while self.access.look_every_s is not None:
+            await asyncio.sleep(self.access.look_every_s)
+            try:
+                await asyncio.wrap_future(self._doorkeeper.submit(self.access.look))
+            except (BadConfig, StoreError) as error:
+                logger.debug("who may come in is looked at later: %s", error)  # others say so
+
+    async def look_again_at_tokens(self) -> None:
+        """Look whether somebody who is not known has become known just now, at another server or
+        by `stayer token`. Raises StoreError if that can't be found out. However many are not known,
+        one look at a time serves all of them that came before it.
+        """
+        if self._next_look is None:
+            self._next_look = asyncio.ensure_future(self._look_for_all())
+            self._next_look.add_done_callback(lambda look: look.cancelled() or look.exception())
+        try:
+            await asyncio.wait_for(asyncio.shield(self._next_look), _PROBE_TIMEOUT_S)
+        except TimeoutError:
+            raise StoreUnreachable(
+                f"{self.store.url} has not said within {_PROBE_TIMEOUT_S:.0f}s who may come in"
+            ) from None
+
+    async def _look_for_all(self) -> None:
+        async with self._one_look:
+            self._next_look = None  # who comes from now on needs another one
+            await asyncio.wrap_future(self._doorkeeper.submit(self.access.refresh))
 
     async def call(self, function: Callable[[Unpack[A]], T], *arguments: *A) -> T:
         """Run something that asks the store, in a thread."""
@@ -203,7 +242,9 @@ class Service:
         self.timekeeper.stop()
         for each in self._passing:
             each.cancel()
-        self._write_uses()
+        with suppress(TimeoutError):  # a store that is away is not waited for
+            self._doorkeeper.submit(self._write_uses).result(_PROBE_TIMEOUT_S)
+        self._doorkeeper.shutdown(wait=False, cancel_futures=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._prober.shutdown(wait=False, cancel_futures=True)
         self.audit.close()

@@ -13,7 +13,8 @@ import hmac
 from msgspec import Struct
 from starlette.responses import JSONResponse, Response
 
-from stayer.http.tokens import SESSION_LIFE_S, Access, Role, Session, Token, digest
+from stayer.http.token_records import Role, Session, Token, digest
+from stayer.http.tokens import SESSION_LIFE_S, Access
 
 PAGE_HEADER = b"x-stayer-request"
 """Carries the page's secret. A page of another origin can't send it."""

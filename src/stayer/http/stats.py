@@ -11,11 +11,12 @@ from msgspec import Meta, Struct
 
 from stayer.core import units
 from stayer.core.errors import BadInput, StoreUnreachable
+from stayer.core.filters import MOMENT
 from stayer.core.insight import queue_stats
 from stayer.core.insight.queue_stats import Figures
 from stayer.core.model import JSON, STATES, Event
 from stayer.core.units import rfc3339
-from stayer.http.filters import MOMENT, PARTIAL, moment, part_of
+from stayer.http.filters import PARTIAL, moment, part_of
 from stayer.http.route import Answer, Call
 from stayer.service.degraded.partial import workers_in
 from stayer.store import Store

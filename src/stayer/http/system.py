@@ -79,6 +79,7 @@ def login(call: Call) -> Response:
     """Swap a code or a token for a session."""
     body: LoginBody = call.body
     service = call.service
+    service.access.refresh()  # both may have been made just now
     who: Principal | None = None
     if body.token is not None and (token := service.access.find(body.token)):
         who = by_token(token)
@@ -128,6 +129,7 @@ def sessions(call: Call) -> Answer:
     """Answer with the sessions that are open."""
     assert call.who is not None
     access, mine = call.service.access, call.who.session
+    access.refresh()
     shown: list[JSON] = [
         {**session_record(access, each), "this": each.id == mine} for each in access.sessions()
     ]

@@ -49,7 +49,7 @@ def find(call: Call) -> Answer:
         show = partial(encode_all, record_briefly if query.brief else call.record)
         return read_page(partial(call.store.find, wanted), query.cursor, query.limit, show)
 
-    (tasks, following), away = part_of(call.store, query.queue, read, query.partial)
+    (tasks, following), away = part_of(call.store, filter.queues, read, query.partial)
     return Answer(Raw(encode({"tasks": tasks, "next": following, **away})))
 
 

@@ -7,198 +7,56 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
 from stayer.core import codec, limits
 from stayer.core.errors import BadInput, NotHeld, TooLarge, UnknownTask, UnknownWorker
 from stayer.core.happening_json import fitted, read_happening, read_value
-from stayer.core.happenings import Done, Fail, FaultyEnding, Happening, Interrupt, Snooze, Stop
+from stayer.core.happenings import Done, Fail, Happening, Interrupt, SetMeta, Snooze, Stop
 from stayer.core.insight.statistics import MOST_BYTES, weight
 from stayer.core.model import (
     JSON,
     RUNNING,
     Ending,
-    Fault,
     LogPiece,
     Progress,
     Report,
-    Statistics,
     Task,
     Usage,
 )
 from stayer.core.units import format_size
-from stayer.core.worker_model import Handles, Worker
+from stayer.core.worker_model import Handles, Worker, WorkerOrder
 from stayer.http.problem import Problem
 from stayer.http.route import Answer, Call
 from stayer.http.streams import check_still_allowed, while_there
+from stayer.http.work_bodies import (
+    BeatBody,
+    Change,
+    FailBody,
+    ProgressBody,
+    ReturnBody,
+    Running,
+    TakeBody,
+    WaitQuery,
+)
 from stayer.service import upstream_results, work
 from stayer.store import LOG_PIECE
 
 T = TypeVar("T")
 
 LOG_LIMIT_BYTES = 1_000_000
-LONGEST_WAIT_S = 60.0
-LEASES_S = (2.0, 86400.0)
 _STRANGER_WAIT_S = 1.0
 """How long whoever names no position of this server is kept waiting, if nothing happens."""
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 _BYTES = "application/octet-stream"
 _FAULTY: tuple[Ending, ...] = (
-    "error", "killed", "oom", "timeout", "silent", "environment", "cancelled",
+    "error", "killed", "oom", "timeout", "silent", "expired", "environment", "cancelled",
 )  # fmt: skip
 DEFAULT_HANDLES = Handles(plain=True, names=("*",))
-
-Attempt = Annotated[int, Meta(ge=1, le=2**31 - 1, description="As `take` gave it: the fence.")]
-Waiting = Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)]
-Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Text = Annotated[str, Meta(max_length=limits.WORD)]
-Note = Annotated[str, Meta(max_length=limits.NOTE)]
-Moment = Annotated[float, Meta(ge=-1e10, le=1e10)]
-
-
-class Running(Struct, frozen=True, kw_only=True):
-    """An attempt that a worker holds, and perhaps news of it."""
-
-    id: Text
-    attempt: Number
-    acknowledged: Annotated[int, Meta(ge=0, le=2**53)] = 0
-    paused: bool | None = None
-    progress: Progress | None = None
-    usage: Usage | None = None
-    statistics: Statistics | None = None
-
-
-class BeatBody(Struct, frozen=True, kw_only=True):
-    """A sign of life."""
-
-    number: Annotated[int, Meta(ge=1, le=2**53)]
-    nonce: Annotated[str, Meta(min_length=1, max_length=100)]
-    protocol: int = work.PROTOCOL
-    lease: Annotated[float, Meta(ge=LEASES_S[0], le=LEASES_S[1])] = 120.0
-    queues: Annotated[tuple[Text, ...], Meta(max_length=1000)] = ()
-    slots: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
-    node: Text = ""
-    pid: Annotated[int, Meta(ge=0, le=2**53)] = 0
-    version: Text = ""
-    handles: Handles | None = None
-    draining: bool = False
-    keeps: bool = False
-    running: Annotated[tuple[Running, ...], Meta(max_length=100_000)] | None = None
-    news: Annotated[tuple[Running, ...], Meta(max_length=100_000)] = ()
-    """The same of some, without saying that these are all."""
-
-
-class TakeBody(Struct, frozen=True, kw_only=True):
-    """A request for tasks."""
-
-    key: Annotated[str, Meta(min_length=1, max_length=100)]
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 1
-    wait: Waiting = 0.0
-    queues: Annotated[tuple[Text, ...], Meta(max_length=1000)] = ()
-    handles: Handles | None = None
-
-
-class WaitQuery(Struct, frozen=True, kw_only=True):
-    """What to wait for."""
-
-    queue: Annotated[
-        tuple[str, ...], Meta(description="A task of this queue. May be repeated.")
-    ] = ()
-    seconds: Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S, description="How long.")] = 0.0
-    since: (
-        Annotated[str, Meta(max_length=100, description="The `position` of the last answer.")]
-        | None
-    ) = None
-
-
-class LeaveBody(Struct, frozen=True, kw_only=True):
-    """Which beat was the last."""
-
-    number: Annotated[int, Meta(ge=1, le=2**53)]
-
-
-class Fence(Struct, frozen=True, kw_only=True):
-    """Which attempt is meant."""
-
-    attempt: Attempt
-
-
-class LogQuery(Struct, frozen=True, kw_only=True):
-    """Which attempt is meant, and where in its log."""
-
-    attempt: Attempt
-    start: Annotated[int, Meta(ge=0, le=2**53, description="How many bytes came before.")]
-
-
-class TasksQuery(Struct, frozen=True, kw_only=True):
-    """Which tasks."""
-
-    id: Annotated[tuple[str, ...], Meta(max_length=1000, description="May be repeated.")]
-
-
-class StartBody(Struct, frozen=True, kw_only=True):
-    """What began."""
-
-    pid: Annotated[int, Meta(ge=0, le=2**53)] | None = None
-
-
-class ProgressBody(Struct, frozen=True, kw_only=True):
-    """How far it is."""
-
-    done: float | None = None
-    total: float | None = None
-    message: Note | None = None
-    remaining: float | None = None
-
-
-class Nothing(Struct, frozen=True, kw_only=True):
-    """What may be left out."""
-
-
-class CompleteBody(Struct, frozen=True, kw_only=True):
-    """What came of it."""
-
-    result: Any = None
-
-
-class FailBody(Struct, frozen=True, kw_only=True):
-    """What went wrong."""
-
-    error: Fault
-    ending: FaultyEnding = "error"
-    retry_after: Annotated[float, Meta(ge=0, le=3155760000)] | None = None
-    final: bool = False
-
-
-class ReturnBody(Struct, frozen=True, kw_only=True):
-    """Why it goes back, and when it may be taken again."""
-
-    note: Note | None = None
-    delay: Annotated[float, Meta(ge=0, le=3155760000)] | None = None
-
-
-class Change(Struct, frozen=True, kw_only=True):
-    """What happened to an attempt, and as what the worker knows its task."""
-
-    id: Text
-    attempt: Number
-    happening: dict[str, Any]
-    state: str | None = None
-    last_order: Annotated[int, Meta(ge=0, le=2**53)] | None = None
-    ago: Moment = 0.0
-    paused: bool | None = None
-    checkpoint: str | None = None
-
-
-class ChangesBody(Struct, frozen=True, kw_only=True):
-    """What happened to several, in this order."""
-
-    changes: Annotated[tuple[Change, ...], Meta(max_length=10_000)]
 
 
 # The lease
@@ -229,13 +87,25 @@ def beat(call: Call) -> Answer:
     return Answer(
         {
             "now": found.now, "lease": worker.lease, "drain": found.drain,
-            "watched": found.watched,
+            "watched": found.watched, "order": _order_for(call, found.order),
             "orders": msgspec.to_builtins(found.orders),
             "lost": [{"id": id, "attempt": attempt} for id, attempt in answer.lost],
             "away": list(found.away), "undelivered": list(found.undelivered),
             "proven": None if found.proven is None else list(found.proven),
         }
     )  # fmt: skip
+
+
+def _order_for(call: Call, order: WorkerOrder | None) -> JSON:
+    """Return what is wanted of the worker. Of queues that its token is not for, it would only be
+    refused.
+    """
+    assert call.who is not None
+    mine = call.who.queues
+    if order is not None and order.queues is not None:
+        order = replace(order, queues=tuple(each for each in order.queues if each in mine) or None)
+    wanted: JSON = msgspec.to_builtins(order)
+    return wanted
 
 
 def _handles(given: Handles | None) -> Handles | None:
@@ -452,6 +322,12 @@ def progress(call: Call) -> Response:
     return _tell(call, progress=Progress(body.done, body.total, body.message, None, body.remaining))
 
 
+def set_meta(call: Call) -> Response:
+    """Set fields of the user's own."""
+    _end(call, fitted(SetMeta(call.body.meta, by_task=True)), ())
+    return Response(status_code=204)
+
+
 def log(call: Call) -> Response:
     """Take what an attempt printed."""
     data: bytes = call.body
@@ -486,7 +362,10 @@ def changes(call: Call) -> Answer:
 def _told(change: Change) -> work.Told:
     if change.state is not None and change.state not in RUNNING:
         raise BadInput(f"state: a worker holds what is {' or '.join(RUNNING)}")
-    saved = None if change.checkpoint is None else base64.b64decode(change.checkpoint)
+    try:
+        saved = None if change.checkpoint is None else base64.b64decode(change.checkpoint)
+    except ValueError:
+        raise BadInput("checkpoint: write its bytes in base64") from None
     return work.Told(
         change.id, change.attempt, read_happening(change.happening), change.state,
         change.last_order, change.ago, change.paused, saved,

@@ -53,7 +53,7 @@ _NEVER = float("-inf")
 """0 is no long time ago on a machine that has just booted."""
 _DIED = 256
 """As wait status: it ended itself, by exit code 1."""
-_FINAL = frozenset(("fence", "timeout", "silent", "memory"))
+_FINAL = frozenset(("fence", "deadline", "timeout", "silent", "memory"))
 
 
 class Keeper:
@@ -90,7 +90,7 @@ class Keeper:
         self._out_of_memory = OutOfMemory()
 
     def run(self, spec: Content) -> None:
-        """The whole life."""
+        """Start the task, watch over it until nothing of it is left, record how it ended."""
         if not self._start(spec):
             return
         spec.clear()  # it holds the whole environment
@@ -225,6 +225,7 @@ class Keeper:
                 self._send_to_main(signal_number(name))
 
     def _hold_the_fence(self) -> None:
+        """Freeze or kill the task before the lease of its worker ends, and thaw it once renewed."""
         lease = self._lease
         renewed = lease.read()
         if lease.void:
@@ -332,7 +333,12 @@ class Keeper:
         return asleep if asleep > _A_NAP else 0.0
 
     def _mind_the_limits(self) -> None:
-        if self._stop is not None or self._stopped or self._status is not None:
+        if self._stop is not None or self._status is not None or "fenced" in self._stopped:
+            return
+        if self._limits.is_deadline_over():
+            self._begin_to_stop("deadline", self._grace)
+            self._show_stack()
+        if self._stopped or self._stop is not None:
             return
         exceeded = self._limits.exceeded(self._accounts.usage["rss"])
         if exceeded is not None:
@@ -510,7 +516,9 @@ class Keeper:
         self._said = awake() if written else _NEVER
 
     def _record(self, **extra: object) -> None:
-        """How it ended: as often as it takes, unless nobody can read it any more."""
+        """Write how it ended to the file `exit`: again and again until that works, or until the run
+        directory is gone.
+        """
         content = self._ending() | extra
         if self._cgroup is not None:
             self._cgroup.remove()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from .folder import RunDirectory
+from .kernel import moment
 from .lean import Content
 
 _SIGNS_OF_LIFE = ("log", "report", "checkpoint", "result")
@@ -56,6 +57,11 @@ class Limits:
                 return why, limit
         return None
 
+    def is_deadline_over(self) -> bool:
+        """Whether it has to have ended by now, also if it stands still."""
+        deadline = self._wanted.get("deadline")
+        return deadline is not None and deadline <= moment()
+
     def rest(self) -> float | None:
         """How long none of the clocks can strike."""
         left = [
@@ -63,6 +69,7 @@ class Limits:
             for limit, used in (
                 (self._wanted.get("time"), self.ran),
                 (self._wanted.get("silence"), self._silent),
+                (self._wanted.get("deadline"), moment()),
             )
             if limit
         ]

@@ -50,7 +50,10 @@ def version() -> str:
 
 
 class Nursery:
-    """The loop of the process."""
+    """Fork a keeper for each line that a worker sends, and reap those that end.
+
+    `worker/nursery.py` is the other end of the pipe.
+    """
 
     def __init__(self, state: str, name: str, lock: int) -> None:
         self._lock = lock
@@ -71,7 +74,7 @@ class Nursery:
         fcntl.fcntl(self._fifo, fcntl.F_SETFL, os.O_RDONLY | os.O_NONBLOCK | os.O_ASYNC)
 
     def run(self) -> None:
-        """Until retired and alone, or forgotten."""
+        """Fork and reap until the last keeper is gone and no worker needs us any more."""
         while True:
             self._read_requests()
             self._reap()
@@ -192,14 +195,28 @@ class Nursery:
 
     def _sweep(self) -> bool:
         """What we inherit that is no keeper belonged to one that died. True: nothing is left."""
-        me = os.getpid()
-        strangers = [pid for pid in tree.children(me) if not self._knows(pid)]
+        # In this order: what such a process leaves behind is our child as soon as it has ended.
+        strangers = self._firsts_of_the_dead()
+        strangers += [pid for pid in tree.children(os.getpid()) if not self._knows(pid)]
         for pid in strangers:
             tree.kill(pid)
             fields = tree.stat(str(pid))
             if fields is not None:
                 tree.send([(pid, fields)], signal.SIGKILL)
         return not strangers
+
+    def _firsts_of_the_dead(self) -> list[int]:
+        """The first processes of preloaded tasks whose keeper has died, as far as they live: they
+        are children of a zygote, and die with their keeper, but perhaps a moment after it.
+        """
+        if self._zygotes is None:
+            return []
+        named = map(self._running, self._died)
+        return [
+            each["first"]
+            for each in named
+            if each.get("first") and tree.lives(each["first"], each["first_started"])
+        ]
 
     def _knows(self, pid: int) -> bool:
         """It is ours; or the first process of a task whose zygote has ended before its keeper."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STILL = frozenset((b"T", b"t", b"Z", b"X", b"x"))
+_ENDED = frozenset((b"Z", b"X", b"x"))
 _IN_VFORK = (b"kernel_clone", b"_do_fork", b"do_fork", b"wait_for_vfork_done")
 
 Stat = list[bytes]
@@ -41,6 +42,12 @@ def started(pid: int) -> int | None:
     """When it started, in ticks since boot: with the pid, its identity."""
     fields = stat(str(pid))
     return None if fields is None else int(fields[_STARTED])
+
+
+def lives(pid: int, since: int) -> bool:
+    """The process of this number that started then has not ended."""
+    fields = stat(str(pid))
+    return fields is not None and int(fields[_STARTED]) == since and fields[STATE] not in _ENDED
 
 
 def children(pid: int) -> list[int]:

@@ -66,7 +66,7 @@ class McpServer:
     def _read(self, line: bytes) -> dict[str, Any] | None:
         try:
             message = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             self._refuse(None, _PARSE_ERROR, "this is not JSON: write one message a line")
             return None
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):

@@ -19,6 +19,7 @@ from stayer.core.units import rfc3339
 from stayer.core.worker_model import Worker
 from stayer.service.control import logs
 from stayer.service.control import tasks as control
+from stayer.service.control.queues import list_queues
 from stayer.service.operator import operator_of
 
 _LONGEST_WAIT_S = 60
@@ -197,7 +198,7 @@ class Toolbox:
         return codec.record(handle.record)
 
     def _list_queues(self, given: Nothing) -> dict[str, Any]:
-        return {"queues": [_queue(each) for each in self._store.queues()]}
+        return {"queues": [_queue(each) for each in list_queues(self._store)]}
 
     def _list_workers(self, given: Nothing) -> dict[str, Any]:
         return {"workers": [_worker(each) for each in self._store.workers()]}

@@ -101,7 +101,7 @@ def _copy(store: Store, file: str) -> None:
 
 
 def own_tool(url: str) -> str | None:
-    """The command that makes a copy of such a database; None: there is none."""
+    """Return the command that makes a copy of such a database; None: there is none."""
     return _OWN_TOOLS.get(urlsplit(url).scheme.partition("+")[0])
 
 
@@ -139,7 +139,7 @@ def _open(file: str, options: str = "") -> Store:
 
 
 def _prefix(url: str) -> str:
-    """The option that names the tables of a store."""
+    """Return the option that names the tables of a store."""
     options = urlsplit(url).query.split("&")
     found = [option for option in options if option.startswith("prefix=")]
     return f"?{found[0]}" if found else ""

@@ -35,6 +35,7 @@ from stayer.core.move.records import (
     TaskCopy,
 )
 from stayer.core.worker_model import Worker
+from stayer.service.upkeep.totals import Counter
 from stayer.store import REMEMBERED, Store
 
 BATCH = 4_000_000
@@ -104,7 +105,7 @@ def reopen(source: Store) -> Seal:
 
 
 def address(store: Store) -> str:
-    """The URL of a store, as it is understood in any folder, without any password."""
+    """Return the URL of a store, as it is understood in any folder, without any password."""
     if store.path is None:
         return store.url
     _, question_mark, options = store.url.partition("?")
@@ -115,8 +116,8 @@ def address(store: Store) -> str:
 
 
 def _begun(source: Store, target: Store) -> Seal:
-    """The seal of the source: that of a move which goes on, or a new one; the target has one too,
-    unless the move is over but for opening it.
+    """Return the seal of the source: that of a move which goes on, or a new one; the target has one
+    too, unless the move is over but for opening it.
     """
     if source.identity() == target.identity():
         raise BadInput(f"{source.url} and {target.url} are the same store: nothing to move")
@@ -161,6 +162,8 @@ def _seal(source: Store, target: Store) -> Seal:
     """Seal the source, if nobody works there. Who came while it was looked is seen afterwards."""
     _refuse_while_in_use(source)
     source.take_in()
+    if source.shared("totals") is not None:
+        Counter(source).count()  # by the numbers of its own events; those of the target may differ
     seal = Seal(
         move=secrets.token_hex(8), role="source", other=address(target),
         other_identity=target.identity(), at=source.now(),
@@ -248,7 +251,7 @@ def _copy(source: Store, target: Store, progress: str, tell: Tell) -> None:
 
 
 def _following(stage: Stage, cursor: str | None) -> str:
-    """What the target notes when a batch is there: where the next one begins."""
+    """Return what the target notes when a batch is there: where the next one begins."""
     if cursor is not None:
         return msgspec.json.encode(_Place(stage, cursor)).decode()
     number = STAGES.index(stage) + 1
@@ -278,7 +281,9 @@ def _compare(source: Store, target: Store, tell: Tell) -> dict[Stage, int]:
 
 
 def _digest(store: Store, stage: Stage, before: float, tell: Tell) -> tuple[int, int]:
-    """How many records there are, and the sum of their digests: the same in whichever order."""
+    """Return how many records there are, and the sum of their digests: the same in whichever
+    order.
+    """
     count = total = 0
     seen: set[bytes] = set()
     for records in _batches(store, stage):
@@ -297,7 +302,9 @@ def _digest(store: Store, stage: Stage, before: float, tell: Tell) -> tuple[int,
 
 
 def _bare(record: Record) -> Record:
-    """A record without what a store may number in its own way: the event that a task came."""
+    """Return a record without what a store may number in its own way: the event that a task
+    came.
+    """
     if not isinstance(record, TaskCopy) or not record.history:
         return record
     first, *others = record.history
@@ -315,7 +322,7 @@ def _batches(store: Store, stage: Stage) -> Iterator[tuple[Record, ...]]:
 
 
 def expires(record: Record) -> float | None:
-    """When a store may forget it by itself; None: never."""
+    """Return when a store may forget it by itself; None: never."""
     match record:
         case PurgedCopy():
             return record.at + REMEMBERED

@@ -56,3 +56,5 @@ class LocalOperator:
     cancel_flow = _over_store(flows.cancel)
     retry_flow = _over_store(flows.retry)
     drop_worker = _over_store(worker_control.drop_worker)
+    set_worker = _over_store(worker_control.set_worker)
+    stop_worker = _over_store(worker_control.stop_worker)

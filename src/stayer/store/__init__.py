@@ -33,6 +33,7 @@ from stayer.store.base import (
     LOG_TAIL,
     REMEMBERED,
     Meanwhile,
+    SharedName,
     StoreBase,
     Waiter,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "MoveStore",
     "Operator",
     "ReadStore",
+    "SharedName",
     "Store",
     "StoreBase",
     "SubmitStore",

@@ -10,7 +10,7 @@ from stayer.core.model import (
 )
 from stayer.core.queue_model import QueueInfo, QueueSettings
 from stayer.core.schedules.model import Schedule
-from stayer.core.worker_model import Worker
+from stayer.core.worker_model import Worker, WorkerOrder
 from stayer.store.reads import ReadStore
 
 
@@ -20,6 +20,14 @@ class AdminStore(ReadStore, Protocol):
     def drain_worker(self, worker: str) -> Worker:
         """Ask it to finish what it runs and take no more: from now on its beats say `drain`. Wakes
         it. The answer is the worker as it is. Raises UnknownWorker, also for one that is buried.
+        """
+
+    def order_worker(self, worker: str, order: WorkerOrder) -> Worker | None:
+        """Give a worker an order in the place of its last one: its beats bring it from now on.
+        Wakes it. None, and nothing is done, unless the number is one higher than the last one's.
+        An order to stop also drains it; from its `ends_at` on, beats are refused (LeaseLost), so
+        that the lease ends. The answer is the worker as it is. Raises UnknownWorker, as
+        drain_worker does.
         """
 
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Literal, Protocol
 
 from stayer.core.errors import Refused
 from stayer.store.operator import Operator
@@ -30,6 +30,13 @@ HISTORY_HEAD = 100
 HISTORY_TAIL = 900
 """What is kept of a task's history at least: its first and its last events. What lies between goes
 when older events are moved out of the task's record, with logs and usage of its attempts."""
+
+
+SharedName = Literal["totals", "access", "access uses"]
+"""What servers share by name: what was counted for metrics (`core.insight.totals`), who may come in
+over HTTP, and when each of them last did.
+"""
+MOVED_WITH_A_STORE: tuple[SharedName, ...] = ("totals", "access")
 
 
 Meanwhile = Callable[[], object] | None
@@ -66,6 +73,10 @@ class StoreBase(Protocol):
     """Whether it is in several places, each of which may be away by itself. What is asked of all
     queues fails then; whoever wants to see the rest names the queues that can be reached. What
     takes several steps, and failed, may be finished by whoever comes next.
+    """
+    has_incoming: bool = False
+    """Whether programs in any language may push tasks to a list in it, from which `promote` takes
+    them.
     """
     remote_operator: Operator | None = None
     """The server between, which carries out the verbs of an operator; None: whoever calls decides
@@ -109,3 +120,11 @@ class StoreBase(Protocol):
 
     def recorded(self, key: str) -> str | None:
         """Read what was recorded under a key, if its time is not over."""
+
+    def shared(self, name: SharedName) -> str | None:
+        """Read a value that servers share, such as who may come in; None: there is none yet."""
+
+    def put_shared(self, name: SharedName, value: str, known: str | None) -> bool:
+        """Put a value in the place of the one that is known to be there (None: of none), if it
+        still is; whether that was done.
+        """

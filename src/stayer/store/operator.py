@@ -13,6 +13,7 @@ from stayer.core.model import (
     Value,
 )
 from stayer.core.submit.edits import Edits
+from stayer.core.worker_model import Worker
 
 
 class Operator(Protocol):
@@ -92,3 +93,18 @@ class Operator(Protocol):
 
     def drop_worker(self, worker: str) -> int:
         """Give a stale worker up and return what it held to the queue; how many tasks that was."""
+
+    def set_worker(
+        self,
+        worker: str,
+        *,
+        queues: Sequence[str] = (),
+        add_queues: Sequence[str] = (),
+        remove_queues: Sequence[str] = (),
+        slots: int | None = None,
+        reset: bool = False,
+    ) -> Worker:
+        """Change which queues a worker takes tasks from, and how many it runs at once."""
+
+    def stop_worker(self, worker: str, grace: float | None = None) -> Worker:
+        """Tell a worker to stop what it runs, hand that back and leave."""

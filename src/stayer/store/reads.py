@@ -116,6 +116,10 @@ class ReadStore(StoreBase, Protocol):
         the queue was at rest.
         """
 
+    def count_incoming(self) -> int:
+        """Count what programs have pushed and nobody has taken (see `has_incoming`)."""
+        return 0
+
     def workers(self) -> list[Worker]:
         """List all that are not buried; `STALE` when their lease is over."""
 

@@ -37,10 +37,10 @@ class UpkeepStore(StoreBase, Protocol):
         """
 
     def fire(self, firing: Firing) -> bool:
-        """In one step, if the schedule's `updated` and `last` are those that the firing names:
-        submit the tasks (an id that is there is not accepted again), and set `last`, `next` and
-        `last_task`, to the last of them that another does not keep out by holding its unique word;
-        if there is none, it stays. `waiting` is the firing's. Whether that was done.
+        """Fire a schedule in one step, if the schedule's `updated` and `last` are those that the
+        firing names: submit the tasks (an id that is there is not accepted again), and set `last`,
+        `next` and `last_task`, to the last of them that another does not keep out by holding its
+        unique word; if there is none, it stays. `waiting` is the firing's. Whether that was done.
         """
 
     def sample(self) -> float:
@@ -51,12 +51,6 @@ class UpkeepStore(StoreBase, Protocol):
         in the minute in which the store heard of it. The answer is in how many seconds there is
         more to do.
         """
-
-    def totals(self) -> str | None:
-        """Read what was counted for metrics (`core.insight.totals`); None: nothing yet."""
-
-    def put_totals(self, totals: str, known: str | None) -> bool:
-        """Keep this in its place, if that is still the one known; whether it is."""
 
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
         """Forget what has been kept for long enough by its queue's retention, or by the one given

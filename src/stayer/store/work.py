@@ -31,9 +31,9 @@ class WorkerStore(ReadStore, Protocol):
         the share that has used least goes first (see `core.ordering.fair_share`). Leaves alone what
         is held, what `handles` does not name, what has not been started by its `start_before`,
         paused queues, and what would exceed a queue's limit, the limit of its key, or the queue's
-        rate; a worker that drains gets nothing. A key's place is taken from the reservation on
-        until the task leaves the states `reserved` and `started`. Raises LeaseLost if the worker is
-        not registered or was buried.
+        rate; a worker that drains, or is to, gets nothing. A key's place is taken from the
+        reservation on until the task leaves the states `reserved` and `started`. Raises LeaseLost
+        if the worker is not registered or was buried.
         """
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
@@ -92,7 +92,8 @@ class WorkerStore(ReadStore, Protocol):
         place of an earlier one in its slot, and where a slot begins a wider grid, points off that
         grid go.
 
-        A worker that `keeps` is never among the suspects.
+        A worker that `keeps` is never among the suspects. Raises LeaseLost, too, if the worker was
+        ordered to stop, and has not done so in time (see `order_worker`).
 
         A store in several places, some of which are away, says whose reports it could not take, and
         where the lease is not renewed.

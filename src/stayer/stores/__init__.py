@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import cast
 
 from stayer.core.errors import BadConfig
+from stayer.core.extras import how_to_install
 from stayer.store import Store
 
 _BUILT_IN = {
@@ -77,8 +78,7 @@ def _built_in(scheme: str) -> ModuleType:
         for extra, packages in _DRIVERS.items():
             if package in packages:
                 raise BadConfig(
-                    f"store {scheme}:… needs the package {package}: pip install '.[{extra}]' in a "
-                    "checkout"
+                    f"store {scheme}:… needs the package {package}: {how_to_install(extra)}"
                 ) from None
         raise
 

@@ -16,6 +16,6 @@ if importlib.util.find_spec("stayer") is None:
         )
     sys.path.append(sys.argv[1])
 
-from stayer.task.__main__ import main
+from stayer.task.__main__ import begin
 
-sys.exit(main(sys.argv[2:]))
+sys.exit(begin(sys.argv[2:]))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
+from importlib.util import find_spec, module_from_spec, spec_from_loader
 from types import ModuleType
 from typing import Protocol, cast
 
@@ -84,6 +84,43 @@ def load_function(target: str) -> Callable[..., object] | type[TaskClass]:
     if isinstance(found, type) or not callable(found):
         raise ImportError(f"{module_name} has no function {name}, nor a class with a method `run`")
     return found
+
+
+def load_installed_function(target: str) -> Callable[..., object] | type[TaskClass]:
+    """Load a function or class whose package was installed for the task. Whoever submits chooses
+    the name: what else there is in Python, such as `os:system`, nobody has allowed.
+    """
+    module_name, name = _split(target)
+    if not _is_installed_here(module_name):
+        raise ImportError(
+            f"{module_name or target} is in none of the packages that were installed for the task, "
+            "nor in its repository: name a function of these"
+        )
+    found = load_function(target)
+    origin = getattr(found, "__module__", None)
+    if not (isinstance(origin, str) and _is_installed_here(origin)):
+        raise ImportError(
+            f"{name} is not a function of {module_name}, which only imports it: name one that was "
+            "installed for the task"
+        )
+    return found
+
+
+def _is_installed_here(module_name: str) -> bool:
+    """Return whether a module lies in the environment that was prepared for the task: the folder
+    with its packages and its checkout. Imports nothing.
+    """
+    package = module_name.partition(".")[0]
+    try:
+        spec = find_spec(package) if package else None
+    except (ImportError, ValueError):  # a module without a place, such as __main__
+        spec = None
+    if spec is None:
+        return False
+    environment = os.path.join(os.path.realpath(os.path.dirname(sys.prefix)), "")
+    origin = spec.origin if spec.has_location else None
+    places = spec.submodule_search_locations or ([origin] if origin else [])
+    return bool(places) and all(os.path.realpath(each).startswith(environment) for each in places)
 
 
 def app_of(function: Callable[..., object], name: str) -> TaskApp:

@@ -99,7 +99,7 @@ def _stream(descriptor: int) -> io.TextIOWrapper:
 
 
 def _say(text: str) -> None:
-    print(f"preloaded {' '.join(sys.argv[-2:])}: {text}", file=sys.stderr, flush=True)
+    print(f"preloaded {sys.argv[0]}: {text}", file=sys.stderr, flush=True)
 
 
 def _imported_files(known: Files | None = None) -> Files:
@@ -161,7 +161,7 @@ def _fork(asked: Asked, nursery: socket.socket) -> bool:
 
 
 def _reap(main: int, talk: socket.socket) -> NoReturn:
-    """The life of the first process: until nothing is left of the others."""
+    """Live as the first process does: until nothing is left of the others."""
     while True:
         try:
             pid, status = os.waitpid(-1, 0)

@@ -8,11 +8,29 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
 from stayer.core.errors import Stopped
 from stayer.task.context import Context
+
+
+class CalledEachTime:
+    """What is called each time that the task is asked to stop, but not while it is at it."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
+        self._is_running = False
+
+    def __call__(self) -> None:
+        if self._is_running:
+            return
+        self._is_running = True
+        try:
+            self._function()
+        finally:
+            self._is_running = False
 
 
 class StopSignalHandler:
@@ -36,7 +54,7 @@ class StopSignalHandler:
         if self._over:
             return
         if stop_by is not None:
-            if not again:
+            if not again or isinstance(stop_by, CalledEachTime):
                 stop_by()
         elif not again or not _is_unwinding():
             raise Stopped("the task was asked to stop")

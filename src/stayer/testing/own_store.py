@@ -136,7 +136,7 @@ class TestStore:
                 schedules.add(self.store, parse.parse(written, "a schedule of the app", {}))
 
     def _bind_new(self) -> None:
-        """An app may have been made since, by a module that the test has imported."""
+        """Bind apps that were made since, by a module that the test has imported."""
         if self._takes_all:
             self.bind(*living_apps())
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:  # imported when a test asks: pytest loads this module in ever
 
 @pytest.fixture
 def stayer_store() -> Iterator[TestStore]:
-    """A store of its own for this test, in memory, with a clock that stands still. Apps and clients
-    that name no store use it; others are given to `stayer_store.bind(app)`.
+    """Give this test a store of its own, in memory, with a clock that stands still. Apps and
+    clients that name no store use it; others are given to `stayer_store.bind(app)`.
     """
     from stayer.testing import TestStore
 
@@ -24,6 +24,6 @@ def stayer_store() -> Iterator[TestStore]:
 
 @pytest.fixture
 def stayer_inline(stayer_store: TestStore) -> TestStore:
-    """The same, where each task runs as soon as it is submitted."""
+    """Give this test a store of its own, where each task runs as soon as it is submitted."""
     stayer_store.inline = True
     return stayer_store

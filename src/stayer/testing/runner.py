@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,7 +20,7 @@ from stayer.core.fault_text import exit_fault
 from stayer.core.happenings import Done, Fail, Happening, Interrupt, Start, Stop
 from stayer.core.lifecycle import read_exception
 from stayer.core.model import Fault, Filter, Progress, Report, Task
-from stayer.core.patterns import literal
+from stayer.core.patterns import any_matches, literal
 from stayer.core.version import __version__
 from stayer.core.worker_model import Handles, Worker
 from stayer.service.control import tasks as control
@@ -56,10 +57,11 @@ class Runner:
         """Run the functions of this app, too."""
         self._bound.append(app)
 
-    @property
-    def _apps(self) -> dict[str, App]:
-        """By the names of their tasks; the app that was bound first has a name."""
-        return {name: app for app in reversed(self._bound) for name in app.names}
+    def _app_of(self, name: str | None) -> App | None:
+        """Find the app of a task; the app that was bound first has a name."""
+        named = (app for app in self._bound if name in app.names)
+        routed = (app for app in self._bound if name and any_matches(name, app.routes))
+        return next(chain(named, routed), None)
 
     @property
     def is_busy(self) -> bool:
@@ -90,19 +92,20 @@ class Runner:
         if end is not None and (due := self._store.promote(0)) is not None and due <= end:
             moments.append(due)
         if over_retries:
-            apps = self._apps
             delayed = control.find_all(self._store, Filter(states=("scheduled",)))
             moments += [
                 task.eta
                 for task in delayed
-                if task.attempt and task.eta is not None and task.name in apps
+                if task.attempt and task.eta is not None and self._app_of(task.name)
             ]
         later = [moment for moment in moments if moment > now]
         return min(later, default=None)
 
     def _reserve(self, commands: bool) -> Task | None:
         handles = Handles(
-            names=tuple(map(literal, self._apps)),
+            names=tuple(
+                each for app in self._bound for each in (*map(literal, app.names), *app.routes)
+            ),
             programs=("*",) if commands else (),
         )
         queues = [queue.name for queue in self._store.queues()]
@@ -135,7 +138,9 @@ class Runner:
         context = self._context(task)
         try:
             with context:
-                value = self._apps[task.name or ""].call(context)
+                app = self._app_of(task.name)
+                assert app is not None  # else it would not have been reserved
+                value = app.call(context)
             result = context.result if value is None else value
             codec.pack(result, "the result", codec.RESULT_LIMIT)
             return Done(result)

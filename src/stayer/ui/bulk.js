@@ -1,6 +1,7 @@
 // A verb on many tasks: those selected, or all that match the filter, page by page.
 
 import { post } from "./api.js";
+import { MOST, showComparison } from "./compare.js";
 import { ask } from "./dialogs.js";
 import { attribute, h, text } from "./dom.js";
 import { count, many } from "./format.js";
@@ -25,7 +26,9 @@ export function bulk(choice, done) {
     button.addEventListener("click", () => begin(verb, choice(), done));
     return button;
   });
-  const node = h("div.bulk", { role: "toolbar", "aria-label": "With many tasks" }, label, buttons);
+  const compare = h("button.button.small", { type: "button", "data-bulk": "compare", title: `Select 2 to ${MOST} tasks to see them side by side` }, "Compare");
+  compare.addEventListener("click", () => showComparison([...choice().selected]).catch((error) => toast(error.message, "bad")));
+  const node = h("div.bulk", { role: "toolbar", "aria-label": "With many tasks" }, label, buttons, compare);
   return {
     node,
     update() {
@@ -34,6 +37,7 @@ export function bulk(choice, done) {
       const possible = selected.size > 0 || (Object.keys(filter).length > 0 && matching > 0);
       text(label, all ? (possible ? "All that match:" : "Filter or select, then:") : `${many(selected.size, "selected task")}:`);
       for (const button of buttons) attribute(button, "disabled", !possible);
+      attribute(compare, "disabled", selected.size < 2 || selected.size > MOST);
       attribute(node, "data-idle", !possible);
     },
   };

@@ -28,7 +28,7 @@ function written(name, task) {
   if (name === "parameters") return JSON.stringify(given, null, 2);
   if (name === "env") return Object.entries(given).map(([variable, value]) => `${variable}=${value}`).join("\n");
   if (LISTS.includes(name)) return given.join(", ");
-  if (["time_limit", "silence_limit", "retry_wait"].includes(name)) return spelled(given);
+  if (["deadline", "time_limit", "silence_limit", "retry_wait"].includes(name)) return spelled(given);
   return String(given);
 }
 
@@ -74,6 +74,7 @@ export const fieldsOf = (queues) => [
   { name: "delay", label: "Start in", group: MORE, placeholder: "at once, or 2h" },
   { name: "retries", label: "Retries after a failure", group: MORE, placeholder: "as the server is set, usually none" },
   { name: "retry_wait", label: "Wait before a retry", group: MORE, placeholder: "such as 1m" },
+  { name: "deadline", label: "Deadline", group: MORE, placeholder: "none, or 2d", hint: "How long from now it may take, with all its retries." },
   { name: "time_limit", label: "Time limit", group: MORE, placeholder: "none, or 12h" },
   { name: "silence_limit", label: "Silence limit", group: MORE, placeholder: "none, or 30m", hint: "How long it may report and print nothing." },
   { name: "memory_limit", label: "Memory limit", group: MORE, placeholder: "none, or 8G" },

@@ -24,7 +24,8 @@ from stayer.core.units import format_duration, format_size
 from stayer.service.lease.heartbeat import moment
 from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL
 from stayer.worker import safe_files
-from stayer.worker.run_directory import Run, signature
+from stayer.worker.run_directory import Run
+from stayer.worker.run_layout import signature
 from stayer.worker.statistics_reader import StatisticsReader
 
 logger = logging.getLogger("stayer.worker")

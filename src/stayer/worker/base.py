@@ -15,7 +15,7 @@ from typing import NoReturn
 from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
 from stayer.core.model import Report, Task
 from stayer.core.units import format_duration
-from stayer.core.worker_model import Beat, Orders, Worker
+from stayer.core.worker_model import Beat, Orders, Worker, WorkerOrder
 from stayer.service.degraded import log_once
 from stayer.service.lease.heartbeat import Heart, moment
 from stayer.store import Store, known_workers
@@ -36,8 +36,10 @@ _LEAVE_TIMEOUT_S = 10.0
 class BeatingWorker(ABC):
     """The frame of a worker; what it runs, and how, is for others to say."""
 
-    def __init__(self, store: Store, state: StateDirectory) -> None:
+    def __init__(self, store: Store, state: StateDirectory, heartbeat: float | None = None) -> None:
+        """`heartbeat`: how often to beat, in seconds; None: eight times in a lease."""
         self._store = store
+        self._heartbeat = heartbeat
         self._state = state
         self._heart: Heart | None = None
         self._orders: deque[Orders] = deque()
@@ -45,6 +47,8 @@ class BeatingWorker(ABC):
         self._signals = Signals(self._patience.take_interrupt, self._patience.shorten_call)
         self._bell = Bell()
         self._draining = self._stopping = self._leaving = self._lease_lost = False
+        self._worker_orders: deque[WorkerOrder] = deque()
+        self._ordered_to_stop = False
         self._has_begun = state.resumed
         self._is_in_its_store = False
         self._leave_at: float | None = None
@@ -53,8 +57,10 @@ class BeatingWorker(ABC):
 
     @property
     def is_drained(self) -> bool:
-        """It has ended because it was told to finish what it had."""
-        return self._draining and not self._leaving and not self._stopping
+        """It has ended because somebody told it to: it is not to be started again by itself."""
+        return self._ordered_to_stop or (
+            self._draining and not self._leaving and not self._stopping
+        )
 
     def run(self) -> None:
         """Work until it is told to go and holds nothing more, or is told to leave all as it is."""
@@ -90,6 +96,12 @@ class BeatingWorker(ABC):
 
     @abstractmethod
     def _describe_worker(self) -> Worker: ...
+
+    @abstractmethod
+    def _stop_all(self, grace: float) -> None: ...
+
+    @abstractmethod
+    def _change(self, order: WorkerOrder) -> None: ...
 
     @abstractmethod
     def _gather(self) -> Sequence[Report]: ...
@@ -137,7 +149,9 @@ class BeatingWorker(ABC):
             gather=self._gather,
             on_beat=self._on_beat,
             on_drain=lambda: self._signals.add(SIGUSR1, self._bell),
+            on_order=self._on_worker_order,
             last_number=last_number,
+            interval=self._heartbeat,
         )
         heart.start()
         logger.info("worker %s takes tasks from %s", about.id, ", ".join(about.queues))
@@ -226,6 +240,21 @@ class BeatingWorker(ABC):
     def _on_orders(self, orders: Orders) -> None:
         self._orders.append(orders)
         self._bell.ring()
+
+    def _on_worker_order(self, order: WorkerOrder) -> None:
+        self._worker_orders.append(order)
+        self._bell.ring()
+
+    def _carry_out_worker_orders(self) -> None:
+        """Do what an operator wants of this worker as a whole."""
+        while self._worker_orders:
+            order = self._worker_orders.popleft()
+            if order.grace is None:
+                self._change(order)
+            elif not self._ordered_to_stop:
+                logger.warning("an operator wants this worker to stop what it runs, and to leave")
+                self._ordered_to_stop = True
+                self._stop_all(order.grace)
 
     def _on_lost(self) -> None:
         self._lease_lost = True

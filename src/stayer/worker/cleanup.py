@@ -10,7 +10,8 @@ from stayer.core.model import RUNNING
 from stayer.store import Store
 from stayer.worker.attempts import HeldAttempts
 from stayer.worker.refused_results import REFUSED_RESULT_KEPT_S, remove_outdated
-from stayer.worker.run_directory import Run, discard, find_refused_result, task_of
+from stayer.worker.run_directory import Run
+from stayer.worker.run_removal import discard, find_refused_result, task_of
 from stayer.worker.state_directory import StateDirectory
 
 logger = logging.getLogger("stayer.worker")

@@ -17,6 +17,7 @@ from msgspec import Struct
 from stayer.core import patterns
 from stayer.core.code import installs
 from stayer.core.errors import BadConfig
+from stayer.core.extras import how_to_install
 from stayer.core.model import Task
 from stayer.core.ordering.lanes import TRACE, find_refused_variables, handles_lane, lane_of
 from stayer.core.refused_tasks import list_some, no_handler, other_queue
@@ -34,8 +35,9 @@ from stayer.worker.load_user_code import (
     describe_app,
     inherited_environment,
 )
-from stayer.worker.run_directory import FILES_PART
+from stayer.worker.run_layout import FILES_PART
 from stayer.worker.task_code import FUNCTION_NAMES, CodeRules
+from stayer.worker.task_images import ImageRules
 from stayer.worker.task_user import TaskUser, TaskUsers, try_out
 
 logger = logging.getLogger("stayer.worker")
@@ -50,6 +52,8 @@ class Handlers(Struct, frozen=True, kw_only=True):
 
     exec: tuple[str, ...] | None = None
     run: str | None = None
+    arguments: tuple[str, ...] = ()
+    """What `--exec` or `--run` is given besides the task."""
     app: str | None = None
     app_descriptions: dict[str | None, AppDescription] = {}
     """What the app says of itself, by the user who has loaded it (None: the worker's own). Others
@@ -62,15 +66,15 @@ class Handlers(Struct, frozen=True, kw_only=True):
     """Whose processes they are."""
     code: CodeRules | None = None
     """What may be installed for them; None: nothing."""
+    images: ImageRules | None = None
+    """In which images their commands may run; None: in none."""
     preload: bool = False
     """Fork their processes from one that has imported what they run."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The app's tasks, whoever says so."""
-        return tuple(
-            dict.fromkeys(name for description in self._answers() for name in description.names)
-        )
+        """The app's tasks, whoever says so, as patterns."""
+        return tuple(dict.fromkeys(each for found in self._answers() for each in _patterns(found)))
 
     def _answers(self) -> list[AppDescription]:
         return list(self.app_descriptions.values())  # at once: another thread may add one
@@ -86,7 +90,15 @@ class Handlers(Struct, frozen=True, kw_only=True):
         """
         user = self.users.of(queue)
         description = self.app_descriptions.get(user.name if user else None)
-        return self._handles(description.names if description else ())
+        return self._handles(_patterns(description) if description else ())
+
+    def may_serve(self, queue: str) -> bool:
+        """Tell whether it is known as whom tasks of this queue would run."""
+        try:
+            self.users.of(queue)
+        except NotAllowed:
+            return False
+        return True
 
     def in_turn(self, queues: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Handles]]:
         """Yield what to reserve, in the order of these queues."""
@@ -99,20 +111,25 @@ class Handlers(Struct, frozen=True, kw_only=True):
 
     def code_of_class(self) -> dict[str | None, Code]:
         """Return what is to be loaded, for each user who is to run the class."""
-        return self._code("--run", self.run) if self.run is not None else {}
+        return self._code("--run", self.run, self.arguments) if self.run is not None else {}
 
-    def _code(self, flag: str, target: str) -> dict[str | None, Code]:
+    def _code(
+        self, flag: str, target: str, arguments: tuple[str, ...] = ()
+    ) -> dict[str | None, Code]:
         users: list[TaskUser | None] = [*self.users.all()] or [None]
         return {
-            user.name if user else None: Code(flag, target, self.environment, user)
+            user.name if user else None: Code(flag, target, self.environment, user, arguments)
             for user in users
         }
 
     def _handles(self, names: Sequence[str]) -> Handles:
         return Handles(
             plain=self.exec is not None or self.run is not None,
-            names=(*map(patterns.literal, names), *((FUNCTION_NAMES,) if self.code else ())),
-            programs=programs.program_patterns(self.programs),
+            names=(*names, *((FUNCTION_NAMES,) if self.code else ())),
+            # Which program runs in an image is not for this machine to say.
+            programs=(patterns.ANYTHING,)
+            if self.images
+            else programs.program_patterns(self.programs),
             variables=self.variables,
         )
 
@@ -142,25 +159,31 @@ class Handlers(Struct, frozen=True, kw_only=True):
             raise NotAllowed(f"its id {task.id!r} is not fit for a place within a word of --exec")
 
     def _check_code(self, task: Task) -> None:
-        if not installs(task.code):
+        if task.code is not None and task.code.image is not None:
+            if self.images is None:
+                raise NotAllowed(
+                    f"it runs in image {list_some([task.code.image])}, and this worker runs none: "
+                    "see --allow-image, which needs podman"
+                )
+            self.images.check(task)
+        elif not installs(task.code):
             if self._is_function(task):
                 raise NotAllowed(f"{no_handler(task)}, unless its code says where that is")
         elif self.code is None:
             raise NotAllowed(
                 "it needs code to be installed, and this worker installs none: see --allow-code, "
-                "which needs uv (pip install 'stayer[code]')"
+                f"which needs uv ({how_to_install('code')})"
             )
         else:
             self.code.check(task)
 
     def _is_function(self, task: Task) -> bool:
         """It names a function in a module, and no app here has one that is called so."""
-        return task.name is not None and not task.command and task.name not in self._own_names(task)
-
-    def _own_names(self, task: Task) -> tuple[str, ...]:
+        if task.name is None or task.command:
+            return False
         user = self.users.of(task.queue)
         app = self.app_descriptions.get(user.name if user else None)
-        return app.names if app else ()
+        return app is None or not patterns.any_matches(task.name, _patterns(app))
 
     def _puts_id_into_words(self, task: Task) -> bool:
         """Return whether the id would be put into a word where it could mean something: to a shell,
@@ -177,6 +200,8 @@ class Handlers(Struct, frozen=True, kw_only=True):
         OSError.
         """
         self.check(task, queues)
+        if self.images is not None and task.code is not None and task.code.image is not None:
+            return self.images.process(task)
         process = self._process(task)
         argv = process["argv"]
         is_runner = not task.command and tuple(argv[: len(RUNNER)]) == RUNNER
@@ -195,7 +220,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
         wanted = {"app": self.code_of_app(), "class": self.code_of_class()}
         return {
             _zygote_name(kind, code.user): {
-                "argv": [*RUNNER, "preload", kind, code.target],
+                "argv": [*RUNNER, "preload", kind, code.target, *code.arguments],
                 "env": code.variables(),
                 "cwd": os.getcwd(),
                 "user": code.user and code.user.for_keeper(),
@@ -235,7 +260,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
         if task.name is not None:
             return [*RUNNER, "app", self.app or ""]
         if self.exec is None:
-            return [*RUNNER, "class", self.run or ""]
+            return [*RUNNER, "class", self.run or "", *self.arguments]
         if any(_ID_PLACEHOLDER in word for word in self.exec):
             return [word.replace(_ID_PLACEHOLDER, task.id) for word in self.exec]
         return [*self.exec, task.id]
@@ -251,30 +276,26 @@ class Handlers(Struct, frozen=True, kw_only=True):
         """Return the process's environment: the worker's, less what opens the store, and the
         interface.
         """
+        return {**self._inherited(task), **self.env_of_task(task, folder)}
+
+    def env_of_preparation(self, task: Task, folder: Path) -> dict[str, str]:
+        """Return the variables of a process that runs for the task before it, or around it: without
+        those that the task brings along.
+        """
+        return {**self._inherited(task), **_interface(task, folder)}
+
+    def env_of_task(self, task: Task, folder: Path) -> dict[str, str]:
+        """Return those that are set for the task, and not inherited."""
+        return {**self.environment, **self._brought_along(task), **_interface(task, folder)}
+
+    def _inherited(self, task: Task) -> dict[str, str]:
         kept = (
             inherited_environment()
             if self.code is None
             else self.code.for_task(inherited_environment())
         )
-        if user := self.users.of(task.queue):
-            kept = user.environment(kept)
-        return {
-            **kept,
-            **self.environment,
-            **self._brought_along(task),
-            "STAYER_TASK_ID": task.id,
-            "STAYER_ATTEMPT": str(task.attempt),
-            "STAYER_DIR": str(folder),
-            "STAYER_REPORT": str(folder / "report"),
-            "STAYER_CHECKPOINT": str(folder / "checkpoint"),
-            "STAYER_RESULT": str(folder / "result"),
-            **({"STAYER_INPUTS": str(folder / "inputs")} if task.upstreams else {}),
-            **(
-                {"STAYER_FILES": str(folder / FILES_PART)}
-                if task.code is not None and task.code.files
-                else {}
-            ),
-        }
+        user = self.users.of(task.queue)
+        return user.environment(kept) if user else kept
 
     def _brought_along(self, task: Task) -> dict[str, str]:
         """Return the variables of the task that it may set; `check` has refused all but
@@ -294,6 +315,28 @@ class Handlers(Struct, frozen=True, kw_only=True):
         try_out(user, runs, program)
 
 
+def _interface(task: Task, folder: Path) -> dict[str, str]:
+    """Return the variables that tell a task where its files are."""
+    found = {
+        "STAYER_TASK_ID": task.id,
+        "STAYER_ATTEMPT": str(task.attempt),
+        "STAYER_DIR": str(folder),
+        "STAYER_REPORT": str(folder / "report"),
+        "STAYER_CHECKPOINT": str(folder / "checkpoint"),
+        "STAYER_RESULT": str(folder / "result"),
+    }
+    if task.upstreams:
+        found["STAYER_INPUTS"] = str(folder / "inputs")
+    if task.code is not None and task.code.files:
+        found["STAYER_FILES"] = str(folder / FILES_PART)
+    return found
+
+
+def _patterns(app: AppDescription) -> tuple[str, ...]:
+    """Return patterns of what an app runs."""
+    return (*map(patterns.literal, app.names), *app.routes)
+
+
 def _zygote_name(kind: str, user: TaskUser | None) -> str:
     return f"{kind} {user.name}" if user else kind
 
@@ -309,6 +352,7 @@ def configure(
     *,
     exec: str | None = None,
     run: str | None = None,
+    arguments: tuple[str, ...] = (),
     app: str | None = None,
     allow_commands: bool = False,
     allow_command: tuple[str, ...] = (),
@@ -316,28 +360,33 @@ def configure(
     environment: dict[str, str] | None = None,
     users: TaskUsers | None = None,
     code: CodeRules | None = None,
+    images: ImageRules | None = None,
     preload: bool = False,
 ) -> Handlers:
     """Handlers from flags, checked: what can't work is said before any task is taken."""
     if exec is not None and run is not None:
         raise BadConfig("--exec and --run both take tasks without a name: give one of them")
-    if not (exec or run or app or allow_commands or allow_command or code):
+    if not (exec or run or app or allow_commands or allow_command or code or images):
         raise BadConfig(
             "a worker needs something to run: give --exec CMD, --run FILE, --app MODULE, "
-            "--allow-commands for the commands that tasks bring along, or --allow-code for "
-            "functions of packages and repositories"
+            "--allow-commands for the commands that tasks bring along, --allow-code for "
+            "functions of packages and repositories, or --allow-image for commands in containers"
         )
+    if arguments and not (exec or run):
+        raise BadConfig("arguments are for --exec CMD or --run FILE: give one of them, or no words")
     for pattern in allow_command:
         programs.check_pattern(pattern)
     handlers = Handlers(
-        exec=_words(exec) if exec else None,
+        exec=(*_words(exec), *arguments) if exec else None,
         run=_check_run_file(run) if run else None,
+        arguments=tuple(arguments) if run else (),
         app=app,
         programs=(patterns.ANYTHING,) if allow_commands else allow_command,
         variables=(patterns.ANYTHING,) if allow_commands else allow_env,
         environment=environment or {},
         users=users or TaskUsers(),
         code=code,
+        images=images,
         preload=preload,
     )
     if preload and not (run or app):

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
-from stayer.core.errors import NotHeld, StoreUnreachable, TooLarge
+from stayer.core.errors import BadInput, NotHeld, StoreUnreachable
 from stayer.core.happenings import Fail, Happening, Interrupt, Snooze
 from stayer.core.lifecycle import decide
 from stayer.core.model import Fault, Task
@@ -27,8 +27,10 @@ from stayer.worker.nursery import Nursery, NurseryGone
 from stayer.worker.options import Options
 from stayer.worker.outcome import NOT_FOUND
 from stayer.worker.preparation import known
-from stayer.worker.run_directory import FILES_PART, Run
+from stayer.worker.run_directory import Run
+from stayer.worker.run_layout import FILES_PART
 from stayer.worker.state_directory import StateDirectory
+from stayer.worker.task_images import container_name, in_container
 
 logger = logging.getLogger("stayer.worker")
 
@@ -104,7 +106,7 @@ class Starter:
             if files and _runs_among_its_files(task):
                 spec["cwd"] = str(run.task_folder / FILES_PART)
             if code is not None:
-                code |= self._give_code(task, spec)
+                code |= self._give_code(task, spec, run)
             run.prepare(task, spec, saved.data if saved else None, given, code, files)
             held = HeldAttempt(task, run, fresh=True)
             holdings.add(held)
@@ -116,7 +118,7 @@ class Starter:
         except sent_files.FileGone as error:
             fault = Fault("Environment", str(error))
             self._settle(task, Fail(fault, final=True, ending="environment"))
-        except TooLarge as error:
+        except BadInput as error:  # what the store says of it makes no sense
             fault = Fault(type(error).__name__, str(error))
             self._store.commit([decide(task, Fail(fault, final=True))])
         except (OSError, NurseryGone) as error:
@@ -129,19 +131,37 @@ class Starter:
                 self._store.commit([decide(task, Interrupt(f"can't be started here: {error}"))])
                 run.remove()
 
-    def _give_code(self, task: Task, spec: dict[str, Any]) -> dict[str, Any]:
+    def _give_code(self, task: Task, spec: dict[str, Any], run: Run) -> dict[str, Any]:
         """Let the keeper start what prepares the code: with variables that are not for the task,
         and with the task's own limits of time only when that is done.
         """
-        rules = self._handlers.code
+        handlers = self._handlers
+        is_image = task.code is not None and task.code.image is not None
+        rules = handlers.images if is_image else handlers.code
         assert rules is not None
-        folder = str(rules.folder_of(self._handlers.users.of(task.queue)))
+        folder = str(rules.folder_of(handlers.users.of(task.queue)))
         limits = spec["limits"]
         spec["later_limits"] = {name: limits.pop(name) for name in _RUN_LIMITS if name in limits}
         spec["code_folder"] = folder
         cwd = {"cwd": spec["cwd"]} if _runs_among_its_files(task) else {}
+        if is_image:
+            return self._give_image(task, spec, run) | cwd
         env, spec["env"] = spec["env"], spec["env"] | rules.variables
         return {"env": env, "folder": folder, **cwd}
+
+    def _give_image(self, task: Task, spec: dict[str, Any], run: Run) -> dict[str, Any]:
+        """Let podman run with the variables of the worker alone, and the container with those that
+        are set for the task.
+        """
+        rules = self._handlers.images
+        assert rules is not None
+        folder = run.task_folder
+        inside, devices = in_container(self._handlers.env_of_task(task, folder), spec["env"])
+        spec["env"] = self._handlers.env_of_preparation(task, folder) | rules.variables
+        spec["cwd"] = "/"
+        container = container_name(task, run.folder)
+        spec["at_removal"] = rules.removal(container)
+        return {"env": inside, "devices": devices, "container": container}
 
     def _process(self, task: Task, queues: Collection[str]) -> dict[str, Any] | None:
         """Return what to execute; None if that is settled otherwise. Called before anything of it
@@ -176,13 +196,14 @@ class Starter:
             return not run.folder.exists()
 
     def _spec(self, task: Task, run: Run, options: Options) -> dict[str, object]:
+        left = None if task.finish_before is None else task.finish_before - self._store.now()
         return {
             "env": self._handlers.env(task, run.task_folder),
             "lease": str(self._leases.path(task.queue)),
             "stack_signal": self._handlers.stack_signal(task),
             "cgroup": self._cgroup,
             "user": user.for_keeper() if (user := self._handlers.users.of(task.queue)) else None,
-            **options.for_keeper(task.policy),
+            **options.for_keeper(task.policy, left),
         }
 
 

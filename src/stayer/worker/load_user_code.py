@@ -36,7 +36,7 @@ logger = logging.getLogger("stayer.worker")
 RUNNER = (sys.executable, "-P", "-m", "stayer.task")
 _GUARDED_RUNNER = f"""{GUARD}
 import sys
-from stayer.task.__main__ import main
+from stayer.task.main import main
 sys.exit(main(sys.argv[1:]))
 """
 _START_RETRIES_S = (0.25, 0.5, 1.0)
@@ -58,6 +58,8 @@ class AppDescription(Struct, frozen=True):
     names: tuple[Annotated[str, Meta(max_length=fields.MOST["name"].characters)], ...]
     schedules: tuple[dict[str, Any], ...] = ()
     """As `core.schedules.parse` reads them."""
+    routes: tuple[Annotated[str, Meta(max_length=fields.MOST["name"].characters)], ...] = ()
+    """Patterns of the names of other tasks that it runs."""
     threads: int = 1
     """How many there were when it had been imported."""
 
@@ -73,6 +75,8 @@ class Code(Struct, frozen=True):
     environment: Mapping[str, str]
     user: TaskUser | None
     """None: the worker's own."""
+    arguments: tuple[str, ...] = ()
+    """Those of a file, in its `sys.argv`."""
 
     def __str__(self) -> str:
         return f"{self.flag} {self.target}"
@@ -138,7 +142,7 @@ def _ask_app(code: Code, is_called_off: Callable[[], bool] = lambda: False) -> A
         if code.user:
             raise ProcessInterrupted("somebody else spoke for it") from error
         raise BadConfig(f"{code} can't be loaded: what it prints last is not ours") from error
-    if code.user and len(about.names) > _NAMES_LIMIT:
+    if code.user and len(about.names) + len(about.routes) > _NAMES_LIMIT:
         raise ProcessInterrupted(f"it claims to have more than {_NAMES_LIMIT:,} functions")
     return about
 
@@ -146,10 +150,11 @@ def _ask_app(code: Code, is_called_off: Callable[[], bool] = lambda: False) -> A
 def _ask(code: Code, verb: str, is_called_off: Callable[[], bool] = lambda: False) -> bytes:
     """Run our runner and return what it prints; raises BadConfig and ProcessInterrupted."""
     if code.user is None:
-        words, process = [*RUNNER, verb, code.target], {"env": inherited_environment()}
+        words, process = [*RUNNER, verb], {"env": inherited_environment()}
     else:
-        words = [sys.executable, "-s", "-P", "-c", _GUARDED_RUNNER, verb, code.target]
+        words = [sys.executable, "-s", "-P", "-c", _GUARDED_RUNNER, verb]
         process = code.user.as_process()
+    words += [code.target, *code.arguments]
     process["env"] |= code.environment
     if code.user is not None:
         process["env"]["PYTHONNOUSERSITE"] = "1"

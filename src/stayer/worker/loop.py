@@ -18,7 +18,7 @@ from stayer.core.happenings import Note
 from stayer.core.lifecycle import decide
 from stayer.core.model import RUNNING, Report, Task
 from stayer.core.version import __version__
-from stayer.core.worker_model import Beat, Worker
+from stayer.core.worker_model import Beat, Worker, WorkerOrder
 from stayer.service.lease.heartbeat import Heart, moment
 from stayer.service.upkeep import due_work
 from stayer.service.upkeep.queue_stats import Sampler
@@ -68,9 +68,11 @@ class WorkerLoop(BeatingWorker):
         reload: Callable[[], Options] | None = None,
     ) -> None:
         """`reload` reads the settings again, when USR2 asks for it."""
-        super().__init__(store, state)
+        super().__init__(store, state, options.heartbeat)
         self._handlers = handlers
-        self._options = options
+        self._given = self._options = options
+        """As flags and settings say, and with what an operator has changed since."""
+        self._order: WorkerOrder | None = None
         self._reload = reload
         self._nursery = Nursery(state.path)
         self._leases = Leases(store, state, options.lease)
@@ -80,16 +82,16 @@ class WorkerLoop(BeatingWorker):
         self._sampler = Sampler(store)
         self._listener: StoreListener | None = None
         self._holdings = HeldAttempts(state, self._bell)
-        self._standstill = FreezeLogger(self._holdings, self._leases)
-        self._bedtime = SleepWatcher(self._bell.ring, self._all_are_frozen)
+        self._freeze_log = FreezeLogger(self._holdings, self._leases)
+        self._sleep_watcher = SleepWatcher(self._bell.ring, self._all_are_frozen)
         self._keeps = options.fence == "keep"
-        self._asked_to_sleep: set[tuple[str, int]] = set()
+        self._frozen_for_sleep: set[tuple[str, int]] = set()
         self._stop_within = 0.0
         self._store_is_away = False
         self._next_due = 0.0
         self._next_reconcile = 0.0
         self._next_thaw = 0.0
-        self._tidying = Purger(store, options.retention)
+        self._purger = Purger(store, options.retention)
         self._next_log_tidying = 0.0
         self._turn = 0
         self._has_changed = self._due_changed = True
@@ -102,6 +104,7 @@ class WorkerLoop(BeatingWorker):
 
     def _once(self) -> None:
         self._handle_signals()
+        self._carry_out_worker_orders()
         self._announce_new_handlers()
         self._reconcile_after_sleep()
         self._stop_before_sleep()
@@ -134,8 +137,8 @@ class WorkerLoop(BeatingWorker):
             self._leases.length = max(self._leases.length, self._state.lease_length())
         # Some may have been told to run on without a lease.
         self._keeps = self._keeps or any(run.fence == "keep" for run in kept)
-        self._standstill.start()
-        self._bedtime.start()
+        self._freeze_log.start()
+        self._sleep_watcher.start()
         self._start_heartbeat()
         for run in self._state.runs():
             held = self._holdings.adopt(run)
@@ -151,13 +154,17 @@ class WorkerLoop(BeatingWorker):
             self._store.commit([decide(held.task, adopted)])
 
     def _register(self) -> Heart:
+        self._listen()
+        return super()._register()
+
+    def _listen(self) -> None:
+        """Listen for tasks of the queues that it takes from now."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
         self._listener = StoreListener(
             self._store, self._state.worker_id, self._options.queues, self._on_noise
         )
-        return super()._register()
 
     def _describe_worker(self) -> Worker:
         return Worker(
@@ -181,7 +188,7 @@ class WorkerLoop(BeatingWorker):
         )
 
     def _end(self) -> None:
-        self._standstill.stop()
+        self._freeze_log.stop()
         if self._leaving:
             logger.info(
                 "leaving %s running for the next worker", self._holdings.describe_number("task")
@@ -246,13 +253,38 @@ class WorkerLoop(BeatingWorker):
         except StayerError as error:
             logger.error("the settings can't be used, going on with the old ones: %s", error)
             return
-        old = self._options
-        self._options = replace(
+        old = self._given
+        self._given = replace(
             new, queues=old.queues, evenly=old.evenly, lease=old.lease, fence=old.fence
         )
+        self._use_options()
+        slots = self._options.slots
+        logger.info("took new settings: %d slot%s", slots, "" if slots == 1 else "s")
+
+    def _change(self, order: WorkerOrder) -> None:
+        """Take from other queues, or run more or fewer at once; what runs goes on."""
+        self._order = order
+        queues = self._options.queues
+        self._use_options()
+        if self._options.queues != queues:
+            self._try(self._listen)
+        logger.info(
+            "an operator has changed this worker: it takes tasks from %s, %d at once",
+            ", ".join(self._options.queues), self._options.slots,
+        )  # fmt: skip
+
+    def _use_options(self) -> None:
+        options = self._given.changed_by(self._order)
+        if unfit := [queue for queue in options.queues if not self._handlers.may_serve(queue)]:
+            logger.warning(
+                "an operator wants tasks of %s to be taken here: no --task-user says as whom",
+                ", ".join(unfit),
+            )
+            fit = tuple(queue for queue in options.queues if queue not in unfit)
+            options = replace(options, queues=fit or self._options.queues)
+        self._options = options
         self._has_changed = True
         self._send_description()
-        logger.info("took new settings: %d slot%s", new.slots, "" if new.slots == 1 else "s")
 
     def _become_new_if_buried(self) -> None:
         """Act as if buried: kill what runs under the old name, then begin again under a new one."""
@@ -268,13 +300,13 @@ class WorkerLoop(BeatingWorker):
         self._start_heartbeat()
 
     def _stop_before_sleep(self) -> None:
-        """Have all stand still that can, once for each night."""
-        if not self._bedtime.is_near:
-            self._asked_to_sleep.clear()
+        """Freeze all tasks that can be frozen before the machine sleeps, once for each sleep."""
+        if not self._sleep_watcher.is_near:
+            self._frozen_for_sleep.clear()
             return
         for held in self._holdings.ours():
-            if held.key not in self._asked_to_sleep and held.ask(freeze=moment()):
-                self._asked_to_sleep.add(held.key)
+            if held.key not in self._frozen_for_sleep and held.ask(freeze=moment()):
+                self._frozen_for_sleep.add(held.key)
 
     def _all_are_frozen(self) -> bool:
         """Return whether all that can and should stand still do."""
@@ -383,7 +415,7 @@ class WorkerLoop(BeatingWorker):
 
     def _reconcile(self) -> None:
         """Compare what runs here with what the store says we hold."""
-        if self._bedtime.is_near:
+        if self._sleep_watcher.is_near:
             return  # what stands still is to do so until the machine has slept
         now = moment()
         may_be_frozen = now < self._leases.frozen_until and len(self._holdings) > 0
@@ -430,7 +462,7 @@ class WorkerLoop(BeatingWorker):
         free = self._options.slots - len(self._holdings)
         if free <= 0 or not self._has_changed or self._stopping or self._draining or self._leaving:
             return
-        if self._bedtime.is_near or self._starter.rests or self._holdings.has_dying():
+        if self._sleep_watcher.is_near or self._starter.rests or self._holdings.has_dying():
             return  # what was taken from us may be given to us again, and must not run twice
         self._has_changed = False
         if not self._try(lambda: self._reserve(free)):
@@ -444,6 +476,7 @@ class WorkerLoop(BeatingWorker):
             queues = queues[self._turn :] + queues[: self._turn]
         for some, handles in self._handlers.in_turn(queues):
             tasks = self._store.reserve(self._state.worker_id, some, free, handles)
+            logger.debug("reserved %d tasks of %s, %d at most", len(tasks), ", ".join(some), free)
             free -= len(tasks)
             for task in tasks:
                 self._starter.start(task, self._options, self._holdings)
@@ -458,8 +491,8 @@ class WorkerLoop(BeatingWorker):
         """Old tasks are forgotten, with the logs that stayed here; what queues did is counted."""
         if not self._sampler.remaining_s:
             self._try(self._sampler.look)
-        if self._tidying.is_due():
-            self._try(self._tidying.step)
+        if self._purger.is_due():
+            self._try(self._purger.step)
         if moment() >= self._next_log_tidying:
             self._next_log_tidying = moment() + _TIDY_INTERVAL_S
             self._tidy(lambda: self._logs.remove_purged(self._store))
@@ -474,7 +507,7 @@ class WorkerLoop(BeatingWorker):
 
     def _wait(self) -> None:
         timeout = min(TICK_S, max(0.0, self._next_due - moment(), self._patience.remaining_s()))
-        if self._tidying.has_more:
+        if self._purger.has_more:
             timeout = 0.0
         reserved = [held for held in self._holdings if held.task.state == "reserved"]
         if any(not held.is_preparing() for held in reserved):

@@ -26,7 +26,10 @@ class NurseryGone(Exception):
 
 
 class Nursery:
-    """The nursery of this version of the keepers' code, for one state directory."""
+    """Talk to the nursery, a process of its own (`keeper/nursery.py`): start it, send it lines.
+
+    There is one for each state directory and version of the keepers' code.
+    """
 
     def __init__(self, state: Path) -> None:
         self._state = state

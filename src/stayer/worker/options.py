@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stayer.core.model import Policy
 from stayer.core.queue_model import Kept
+from stayer.core.worker_model import WorkerOrder
+from stayer.keeper.kernel import moment
 
 LOG_CAP_BYTES = 256_000_000
 """How much of a log stays on the node, unless the settings say otherwise."""
@@ -20,6 +23,8 @@ class Options(Struct, frozen=True, kw_only=True):
     evenly: bool = False
     slots: int = 1
     lease: float = 120.0
+    heartbeat: float | None = None
+    """How often it renews the lease, in seconds; None: eight times in its length."""
     grace: float = 30.0
     kill_interval: float = 10.0
     time_limit: float | None = None
@@ -32,8 +37,16 @@ class Options(Struct, frozen=True, kw_only=True):
     retention: dict[Kept, float] = {}
     """How long is kept what its queue says nothing about, in seconds."""
 
-    def for_keeper(self, policy: Policy) -> dict[str, object]:
-        """Return what its keeper is given: what the task says goes before what the worker says.
+    def changed_by(self, order: WorkerOrder | None) -> Options:
+        """Return them with what an operator has changed."""
+        if order is None:
+            return self
+        queues = self.queues if order.queues is None else order.queues
+        return replace(self, queues=queues, slots=order.slots or self.slots)
+
+    def for_keeper(self, policy: Policy, left: float | None = None) -> dict[str, object]:
+        """Return what its keeper is given: what the task says goes before what the worker says. In
+        `left` seconds it has to have ended, by a clock that goes on while the machine sleeps.
 
         But for `keep`, a property of the whole worker: the store must know whom not to bury.
         """
@@ -41,6 +54,7 @@ class Options(Struct, frozen=True, kw_only=True):
             "time": _first(policy.time_limit, self.time_limit),
             "silence": _first(policy.silence_limit, self.silence_limit),
             "memory": _first(policy.memory_limit, self.memory_limit),
+            "deadline": None if left is None else moment() + left,
         }
         return {
             "grace": _first(policy.grace, self.grace),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import signal as signals
 from typing import Any
 
+from msgspec.structs import replace
+
 from stayer.core import limits
 from stayer.core.fault_text import exit_fault
 from stayer.core.happenings import Done, Fail, Happening, Interrupt, Snooze, Stop, WorkerLost
+from stayer.core.lifecycle import OVERDUE
 from stayer.core.model import Fault
 from stayer.core.units import as_wait, format_duration, format_limit
 
@@ -81,6 +84,8 @@ def _read_stop(stop: dict[str, Any], exit: dict[str, Any], tail: str) -> Happeni
             return Interrupt(stop.get("note") or "its worker stopped")
         case "fence":
             return Interrupt(stop.get("note") or "its lease was over")
+        case "deadline":
+            return Fail(replace(OVERDUE, traceback=tail or None), "expired")
         case why if why in _LIMITS:
             ending, type, message, as_text = _LIMITS[why]
             if stop.get("limit"):

@@ -17,10 +17,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from stayer.core.code import installs, lines_of
+from stayer.core.code import lines_of, prepares
 from stayer.core.errors import BadInput
+from stayer.core.happening_json import fitted
 from stayer.core.happenings import Note, Pin
+from stayer.core.images import is_digest
 from stayer.core.lifecycle import decide
+from stayer.core.limits import FLOW_TASKS
 from stayer.core.model import FINISHED, Pinned, Task
 from stayer.core.units import format_duration
 from stayer.service.control import tasks as control
@@ -104,10 +107,13 @@ class Preparations:
 
     def _answer(self, held: HeldAttempt, resolved: dict[str, Any]) -> dict[str, Any]:
         try:
-            pin = _as_pin(resolved)
-            if self._rules is None:
-                raise NotAllowed("this worker installs nothing any more")
-            self._rules.check_names(lines_of(pin.lock or ""))
+            if held.task.code is not None and held.task.code.image is not None:
+                pin = _as_pin_of_image(resolved)
+            else:
+                pin = _as_pin(resolved)
+                if self._rules is None:
+                    raise NotAllowed("this worker installs nothing any more")
+                self._rules.check_names(lines_of(pin.lock or ""))
         except NotAllowed as error:
             logger.warning("the code of task %s is refused: %s", held.task.id, error)
             return {"refused": f"{error}"}
@@ -117,7 +123,8 @@ class Preparations:
         refresh(self._store, held)
         about = pin.pinned
         return {
-            "python": about.python, "lock": about.lock, "commit": about.commit, "text": pin.lock
+            "python": about.python, "lock": about.lock, "commit": about.commit, "text": pin.lock,
+            "image": about.image,
         }  # fmt: skip
 
 
@@ -133,7 +140,17 @@ def _as_pin(resolved: dict[str, Any]) -> Pin:
     ):
         raise BadInput("it is of another form")
     lock = hashlib.sha256(text.encode()).hexdigest() if text else None
-    return Pin(Pinned(python, lock, commit), text or None)
+    return fitted(Pin(Pinned(python, lock, commit), text or None))
+
+
+def _as_pin_of_image(resolved: dict[str, Any]) -> Pin:
+    """Read which digest the process says that it found. Only that: the name of the image is the
+    task's, and was looked at before.
+    """
+    image = resolved.get("image")
+    if not is_digest(image):
+        raise BadInput("it is of another form")
+    return Pin(Pinned(image=image))
 
 
 def agree(store: Store, task: Task, pin: Pin) -> Pin:
@@ -150,7 +167,7 @@ def agree(store: Store, task: Task, pin: Pin) -> Pin:
 
 def known(store: Store, task: Task) -> Task:
     """Return the task, pinned as others of its map are if it has not been pinned itself."""
-    if not installs(task.code) or task.pinned is not None:
+    if not prepares(task.code) or task.pinned is not None:
         return task
     for other in _before(store, task):
         if is_anew(other):
@@ -174,6 +191,8 @@ def _before(store: Store, task: Task) -> Iterator[Task]:
         return
     stem, _, place = task.id.rpartition(".")
     if stem != f"{task.flow}.{task.part}" or not place.isdecimal():
+        return
+    if int(place) >= FLOW_TASKS:  # whoever wrote that into the store must not stop us
         return
     for start in range(0, int(place), _BATCH):
         ids = [f"{stem}.{n}" for n in range(start, min(int(place), start + _BATCH))]

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from stayer.store import Store
-from stayer.worker.run_directory import discard, find_refused_result, strip, task_of
+from stayer.worker.run_removal import discard, find_refused_result, strip, task_of
 
 REFUSED_RESULT_KEPT_S = 30 * 86400.0
 """How long a refused result stays, if neither a purge nor a later success ends it."""

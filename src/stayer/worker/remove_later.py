@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import logging
 import queue
+import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from stayer.worker import remove_tree
 
 logger = logging.getLogger("stayer.worker")
 
+_LONGEST_RUN_S = 60.0
+"""How long a command that removes something may take."""
 IN_PASSING = 1_000
 """How many files and folders are removed at once."""
 
@@ -79,3 +82,25 @@ def remove_in_background(path: Path, removal: Removal) -> None:
 def remove(path: Path) -> None:
     """Remove whatever is there, as `remove_tree.remove` does, without keeping the caller."""
     remove_in_background(path, lambda steps: remove_tree.remove(path, steps))
+
+
+def run(
+    folder: Path, words: Sequence[str], variables: Mapping[str, str], user: Mapping[str, Any] | None
+) -> None:
+    """Run a command that removes what belongs to this folder elsewhere, as this user, without
+    keeping the caller.
+    """
+    as_user: dict[str, Any] = (
+        {"user": user["uid"], "group": user["gid"], "extra_groups": user["groups"]} if user else {}
+    )
+
+    def removal(steps: Iterator[int]) -> bool:
+        done = subprocess.run(
+            words, cwd="/", env=variables, timeout=_LONGEST_RUN_S, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=False, **as_user,
+        )  # fmt: skip
+        if done.returncode:
+            logger.warning("%s: %s", " ".join(words), done.stderr.strip()[-1000:])
+        return True
+
+    _REMOVER.put(folder / "elsewhere", removal)

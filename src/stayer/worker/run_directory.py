@@ -8,32 +8,31 @@ import json
 import os
 import select
 import signal
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from stayer.core import codec, limits
-from stayer.core.code import check_file_name
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON, SentFile, Task, Value
 from stayer.keeper import tree
 from stayer.keeper.kernel import contents
-from stayer.worker import remove_later, remove_tree, safe_files
+from stayer.worker import remove_later, safe_files
+from stayer.worker.run_creation import make
+from stayer.worker.run_layout import (
+    JSON_LIMIT_BYTES,
+    NEW,
+    REFUSED_RESULT_FILE,
+    TASK_PART,
+    in_blocks,
+    read_object,
+)
+from stayer.worker.run_removal import discard, remove
 
-_INLINE_INPUTS_BYTES = 1_000_000
-"""Inputs that are longer are not in `task.json`, which is read often, but in their file alone."""
-_JSON_LIMIT_BYTES = 16_000_000
 _RESULT_FILE_LIMIT_BYTES = limits.WRITTEN
 """As it is written: what is longer is refused unread."""
-_BLOCK_BYTES = 4096
-"""Orders fill whole blocks, so that one that was read can hold the next when the disk is full."""
 _DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
-_REFUSED_RESULT_FILE, _REFUSED_OWNER_FILE = "result.refused", "refused.json"
-_HASHED_NAME_PREFIX = "%"
-"""How the name of a run directory begins that is not the task's id."""
 _STAT_PARENT = 1
 """The place of the parent's pid in `tree.Stat`."""
 _DEAD_STATES = (b"Z", b"X")
@@ -42,12 +41,6 @@ _NURSERY_COMM = b"stayer-nursery\n"
 _LONGEST_PREPARATION_S = 1e6
 """A longer one is not believed: a task can write what it likes."""
 _ANSWER = "pinned"
-_TASK_PART = "task"
-"""The part of a run directory that the task has."""
-FILES_PART = "files"
-"""Where in that part the files are that came along with the task."""
-NEW, GONE = ".new.", ".gone."
-"""How the name begins of one that is being made, and of one that is being removed."""
 
 
 class Run:
@@ -87,7 +80,7 @@ class Run:
         new = self.folder.with_name(NEW + self.folder.name)
         safe_files.clear(new)
         try:
-            _make(new, task, keeper, checkpoint, inputs, code, files)
+            make(new, task, keeper, checkpoint, inputs, code, files)
             new.rename(self.folder)
         except BaseException:
             safe_files.clear(new)  # the disk may be full
@@ -100,7 +93,7 @@ class Run:
     @property
     def task_folder(self) -> Path:
         """The part that the task has: what it calls STAYER_DIR."""
-        return self.folder / _TASK_PART
+        return self.folder / TASK_PART
 
     @property
     def part(self) -> safe_files.Part:
@@ -120,7 +113,7 @@ class Run:
     def description(self) -> dict[str, Any]:
         """What `task.json` says."""
         content: dict[str, Any] = json.loads(
-            safe_files.read(self.folder / "task.json", _JSON_LIMIT_BYTES)
+            safe_files.read(self.folder / "task.json", JSON_LIMIT_BYTES)
         )
         return content
 
@@ -164,7 +157,7 @@ class Run:
         """Read what its process says of the preparation; None if nothing, yet."""
         if self.part.stat(name) is None:
             return None
-        return _object(lambda: self.part.read(name, _JSON_LIMIT_BYTES))
+        return read_object(lambda: self.part.read(name, JSON_LIMIT_BYTES))
 
     @property
     def prepared(self) -> dict[str, Any] | None:
@@ -279,7 +272,7 @@ class Run:
         """
         content = json.dumps({**self.keeper_orders, **wanted}).encode()
         try:
-            self._ask(_in_blocks(content))
+            self._ask(in_blocks(content))
         except OSError:
             if "stop" not in wanted or not self.signal_keeper(signal.SIGKILL):
                 raise
@@ -388,18 +381,18 @@ class Run:
 
     def keep_result(self) -> Path:
         """Put a result that the store won't take where `remove` leaves it."""
-        kept = self.part.folder / _REFUSED_RESULT_FILE
+        kept = self.part.folder / REFUSED_RESULT_FILE
         if not self.has_refused_result():
             (self.part.folder / "result").replace(kept)
         return kept
 
     def has_refused_result(self) -> bool:
         """Return whether the store refused its result, at an earlier try to commit the outcome."""
-        return self.part.stat(_REFUSED_RESULT_FILE) is not None
+        return self.part.stat(REFUSED_RESULT_FILE) is not None
 
     def error(self) -> dict[str, Any] | None:
         """Return what a Python task said of its failure."""
-        return _object(lambda: self.part.read("error", _JSON_LIMIT_BYTES))
+        return read_object(lambda: self.part.read("error", JSON_LIMIT_BYTES))
 
     def log_tail(self, size: int = 2000) -> str:
         """Return the last lines of its output."""
@@ -415,6 +408,9 @@ class Run:
     def remove(self) -> None:
         """Remove it: the store has all of it but a result that it refused, which stays here."""
         self.close()
+        settings = self._keeper_settings()
+        if words := settings.get("at_removal"):
+            remove_later.run(self.folder, words, settings.get("env") or {}, settings.get("user"))
         remove(self.folder)
 
     def close(self) -> None:
@@ -423,7 +419,7 @@ class Run:
             self._pidfd = None
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        return _object(lambda: safe_files.read(self.folder / name, _JSON_LIMIT_BYTES))
+        return read_object(lambda: safe_files.read(self.folder / name, JSON_LIMIT_BYTES))
 
     def _read_if_new(self, name: str) -> dict[str, Any] | None:
         """These are replaced when they change, and asked for many times in between."""
@@ -457,156 +453,6 @@ class Run:
         temporary.replace(self.folder / name)
 
 
-def _make(
-    new: Path,
-    task: Task,
-    keeper: dict[str, Any],
-    checkpoint: bytes | None,
-    inputs: dict[str, JSON] | None,
-    code: dict[str, Any] | None,
-    files: Sequence[tuple[SentFile, bytes]],
-) -> None:
-    """Make all of a run directory. The task's part becomes its user's last of all."""
-    user = keeper.get("user")
-    new.mkdir(mode=0o700)
-    part = new / _TASK_PART
-    part.mkdir(mode=0o700)
-    given = _give(part, task, checkpoint, inputs)
-    if code is not None:
-        safe_files.write(part / "code.json", json.dumps(code).encode())
-    if files:
-        _put_files(part / FILES_PART, files)
-    safe_files.write(new / "go", _in_blocks(b"{}"))
-    safe_files.write(new / "go.spare", _in_blocks(b""))
-    content = {
-        "given_checkpoint": given,
-        "task": {"id": task.id, "queue": task.queue},
-        "worker": task.worker,
-        "attempt": task.attempt,
-        "keeper": keeper,
-    }
-    safe_files.write(new / "task.json", json.dumps(content).encode())
-    if user:
-        for path in (*part.rglob("*"), part):
-            os.chown(path, user["uid"], user["gid"], follow_symlinks=False)
-        new.chmod(0o711)
-
-
-def _put_files(folder: Path, files: Sequence[tuple[SentFile, bytes]]) -> None:
-    """Write the files that came along. Their names come from the store: each is checked again."""
-    folder.mkdir(mode=0o700)
-    for file, data in files:
-        path = folder / check_file_name(file.name)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        safe_files.write(path, data)
-        if file.executable:
-            path.chmod(0o700)
-
-
-def _give(
-    part: Path, task: Task, checkpoint: bytes | None, inputs: dict[str, JSON] | None
-) -> object:
-    """Write what the task is to find; what tells the checkpoint from one that it writes itself."""
-    safe_files.write(part / "input", raw(task.parameters))
-    if checkpoint is not None:
-        safe_files.write(part / "checkpoint", checkpoint)
-    written = codec.encode(inputs or {})
-    if inputs is not None:
-        safe_files.write(part / "inputs", written.encode())
-    about = {
-        "task": codec.record(task),
-        "inputs": inputs if len(written) <= _INLINE_INPUTS_BYTES else None,
-        "worker": task.worker,
-        "attempt": task.attempt,
-    }
-    safe_files.write(part / "task.json", json.dumps(about).encode())
-    return signature(part / "checkpoint")
-
-
-def remove(folder: Path) -> None:
-    """Remove a run directory, but for a result that the store refused."""
-    if find_refused_result(folder) is None:
-        discard(folder)
-    else:
-        strip(folder)
-
-
-def discard(folder: Path) -> None:
-    """Remove a run directory with all that is in it, under another name: what is left when this is
-    cut short is known to be of no use.
-    """
-    gone = folder.with_name(f"{GONE}{folder.name}.{time.monotonic_ns()}")
-    try:
-        folder.rename(gone)
-    except FileNotFoundError:
-        return
-    except OSError:  # a full disk may have no room for a name: then as it is
-        gone = folder
-    remove_later.remove(gone)
-
-
-def find_refused_result(folder: Path) -> Path | None:
-    """Return the result in it that the store refused, if there is one."""
-    paths = (folder / _TASK_PART / _REFUSED_RESULT_FILE, folder / _REFUSED_RESULT_FILE)
-    return next((path for path in paths if safe_files.stat_file(path) is not None), None)
-
-
-def strip(folder: Path) -> None:
-    """Leave a refused result alone in its folder, with a word whose it is."""
-    whose = task_of(folder)
-    if whose is not None and not (folder / _REFUSED_OWNER_FILE).exists():
-        safe_files.write(folder / _REFUSED_OWNER_FILE, json.dumps({"id": whose}).encode())
-    remove_later.remove_in_background(folder, partial(_strip, folder))
-
-
-def _strip(folder: Path, steps: Iterator[int]) -> bool:
-    for path in _list_other_files(folder):
-        if find_refused_result(folder) is None:
-            return True  # by now it is another's
-        if next(steps, None) is None:
-            return False
-        # Something that can't be removed keeps nothing else from being so.
-        if not remove_tree.remove(path, steps) and next(steps, None) is None:
-            return False
-    return True
-
-
-def _list_other_files(folder: Path) -> Iterator[Path]:
-    for path in folder.iterdir():
-        if path.name == _TASK_PART and path.is_dir() and not path.is_symlink():
-            yield from (each for each in path.iterdir() if each.name != _REFUSED_RESULT_FILE)
-        elif path.name not in (_REFUSED_RESULT_FILE, _REFUSED_OWNER_FILE):
-            yield path
-
-
-def task_of(folder: Path) -> str | None:
-    """Return the id of the task whose run directory this is, or was; None if it can't be told."""
-    about = _object(lambda: safe_files.read(folder / "task.json", _JSON_LIMIT_BYTES)) or {}
-    about = (
-        about.get("task")
-        or _object(lambda: safe_files.read(folder / _REFUSED_OWNER_FILE, _JSON_LIMIT_BYTES))
-        or {}
-    )
-    if isinstance(about, dict) and isinstance(about.get("id"), str):
-        return str(about["id"])
-    name = folder.name.rpartition(".")[0]
-    return name if name and not name.startswith(_HASHED_NAME_PREFIX) else None
-
-
-def _object(read: Callable[[], bytes]) -> dict[str, Any] | None:
-    """Read a JSON object; None if there is none that can be read."""
-    try:
-        content = json.loads(read())
-    except (OSError, ValueError, RecursionError):
-        return None
-    return content if isinstance(content, dict) else None
-
-
-def _in_blocks(words: bytes) -> bytes:
-    """Pad with spaces to whole blocks, which no reader of JSON minds."""
-    return words.ljust(max(1, -(-len(words) // _BLOCK_BYTES)) * _BLOCK_BYTES)
-
-
 def _nursery_of(keeper: int) -> tuple[int, int] | None:
     """Pid and start of its parent, or those of nobody; None: it is gone, and can't tell."""
     fields = tree.stat(str(keeper))
@@ -631,24 +477,8 @@ def _pidfd_of(pid: int, started: int) -> int | None:
     return None
 
 
-def signature(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes when the file is replaced; None if there is nothing."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
 def _is_from_keeper(content: dict[str, Any]) -> bool:
     numbers = (content.get(name) for name in ("pid", "keeper", "keeper_started"))
     return all(isinstance(number, int) for number in numbers) and isinstance(
         content.get("stopped"), list
     )
-
-
-def raw(parameters: Value) -> bytes:
-    """Parameters as a program reads them: JSON text, or the bytes themselves."""
-    if isinstance(parameters, bytes):
-        return parameters
-    return b"" if parameters is None else codec.encode(parameters).encode()

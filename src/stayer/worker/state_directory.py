@@ -25,7 +25,8 @@ from stayer.core.errors import Refused, StoreUnusable
 from stayer.core.model import Task
 from stayer.keeper import tree
 from stayer.worker import remove_later, safe_files
-from stayer.worker.run_directory import GONE, NEW, Run
+from stayer.worker.run_directory import Run
+from stayer.worker.run_layout import GONE, NEW
 
 logger = logging.getLogger("stayer.worker")
 

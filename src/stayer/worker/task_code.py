@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from stayer.core import code, patterns
 from stayer.core.errors import BadConfig, BadInput
+from stayer.core.extras import how_to_install
 from stayer.core.model import Task
 from stayer.core.refused_tasks import list_some
 from stayer.task.prepare.programs import find_uv
@@ -32,7 +33,7 @@ CACHE_BYTES, CACHE_AGE_S = 20_000_000_000, 30 * 86400.0
 """How much is kept of what was installed, and for how long after its last use."""
 FUNCTION_NAMES = "*:*"
 """The names of functions in modules, as `package.module:function`."""
-_PREPARE = str(Path(__file__).parents[1] / "task" / "prepare" / "__main__.py")
+PREPARE = str(Path(__file__).parents[1] / "task" / "prepare" / "__main__.py")
 _BOOTSTRAP = str(Path(__file__).parents[1] / "task" / "in_environment.py")
 _RUNTIME = ("stayer", "msgspec", "cronsim")
 """What our runner needs, with a function that was not written for it."""
@@ -113,7 +114,7 @@ class CodeRules(Struct, frozen=True, kw_only=True):
             "uv": self.uv,
             "git_program": self.git,
             "own_python": getattr(sys, "_base_executable", sys.executable),
-            "variables": self.variables,
+            "variables": sorted(self.variables),  # their values are not for files of the task
             "time_limit": self.time_limit,
             "cache_size": self.cache_size,
             "cache_age": self.cache_age,
@@ -126,7 +127,7 @@ class CodeRules(Struct, frozen=True, kw_only=True):
         }
         if runner and runner[0] == "function" and git is not None:
             about["cwd"] = None
-        words = [sys.executable, "-I", "-S", _PREPARE]
+        words = [sys.executable, "-I", "-S", PREPARE]
         return {"argv": words, "program": sys.executable, "cwd": process["cwd"], "code": about}
 
     def for_task(self, variables: Mapping[str, str]) -> dict[str, str]:
@@ -174,7 +175,7 @@ def code_rules(
     uv = variables.get("UV") or find_uv(path)
     if uv is None:
         raise BadConfig(
-            "--allow-code needs uv, which installs the code: pip install 'stayer[code]', or put uv "
+            f"--allow-code needs uv, which installs the code: {how_to_install('code')}, or put uv "
             "into the PATH"
         )
     try:

@@ -28,7 +28,7 @@ from stayer.core.refused_tasks import list_some
 from stayer.worker import safe_files
 from stayer.worker.allowed_programs import NotAllowed
 from stayer.worker.ask_process import ProcessInterrupted, describe_signal
-from stayer.worker.run_directory import NEW
+from stayer.worker.run_layout import NEW
 
 logger = logging.getLogger("stayer.worker")
 

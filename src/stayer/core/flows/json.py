@@ -52,7 +52,7 @@ def parse_flow(
     queue: str,
     owner: str | None = None,
     submitted_by: str | None = None,
-    retries: int = 0,
+    retries: int | None = None,
     cwd: str | None = None,
 ) -> tuple[NewFlow, list[NewTask]]:
     """Read the flow that a file describes; `what` is the file's name in errors, the rest is for

@@ -32,6 +32,19 @@ SWEEP_PART = "sweep"
 """What the only part of a sweep is called, which is a map."""
 
 
+_SWEEP_KEY = "sweep "
+
+
+def sweep_key(flow: str) -> str:
+    """The key of the tasks of a sweep with a throttle: its queue limits how many run at once."""
+    return f"{_SWEEP_KEY}{flow}"
+
+
+def sweep_of_key(key: str) -> str | None:
+    """The id of the sweep whose tasks have this key; None if it is no such key."""
+    return key.removeprefix(_SWEEP_KEY) if key.startswith(_SWEEP_KEY) else None
+
+
 class Part(Struct, frozen=True, kw_only=True):
     """A node of a flow's graph: one task, or the tasks of a map."""
 
@@ -42,6 +55,8 @@ class Part(Struct, frozen=True, kw_only=True):
     is_map: bool = False
     at_once: int | None = None
     after: tuple[str, ...] = ()
+    template: tuple[str, ...] | None = None
+    """Of a sweep: the command of its tasks, in which `{name}` stands for a parameter."""
 
 
 class NewFlow(Struct, frozen=True, kw_only=True):

@@ -11,18 +11,27 @@ from msgspec.structs import replace
 
 from stayer.core import codec, ids, limits
 from stayer.core.errors import BadInput, TooLarge
-from stayer.core.flows.model import NewFlow, Part, check_tasks, check_ties, in_order, task_id
+from stayer.core.flows.model import (
+    NewFlow,
+    Part,
+    check_tasks,
+    check_ties,
+    in_order,
+    part_of,
+    task_id,
+)
 from stayer.core.limits import quote
 from stayer.core.model import NewTask, Value
 from stayer.core.submit.checks import check_record, record_size
 from stayer.core.submit.names import check_id, check_word
 
 ID_LIMIT = PART_LIMIT = 80
-"""Together they make the ids of tasks, which may have 200 characters."""
+"""Together they make the ids of tasks, which may have 256 characters."""
 PLACE = "{}"
 """Where the item of a map goes in a command."""
 _NAMED = 20
 """How many parts an error names."""
+_MOST_AT_ONCE = 2**31
 _NAME = re.compile(r"[^\W]([\w-]*[^\W])?", re.ASCII)
 
 
@@ -41,6 +50,8 @@ class PartPlan(Struct, frozen=True, kw_only=True):
     near: str | None = None
     """The part, or the id outside, on whose node it is to run."""
     near_wait: float | None = None
+    template: tuple[str, ...] | None = None
+    """See `Part`."""
 
 
 def check_name(name: str) -> None:
@@ -144,6 +155,40 @@ def fill_command(command: Sequence[str], item: Value) -> tuple[str, ...]:
     return tuple(word.replace(PLACE, text) for word in command)
 
 
+def check_laid_out(flow: NewFlow, tasks: Sequence[NewTask]) -> None:
+    """BadInput if a flow that somebody else has laid out has longer names, or greater numbers, than
+    one that comes from `lay_out`. Stores check what waits for what.
+    """
+    _check_names(flow.name, flow.id)
+    if flow.owner is not None:
+        check_word("owner", flow.owner)
+    parts = {part.name for part in flow.parts}
+    limits.check_count("parts", flow.parts, limits.FLOW_TASKS)
+    if len(parts) < len(flow.parts):
+        raise BadInput("parts: two of them have the same name")
+    check_ties(sum(len(part.after) for part in flow.parts))
+    check_tasks(flow.name, len(tasks))
+    for part in flow.parts:
+        _check_part(part, parts)
+    for task in tasks:
+        _, place = part_of(flow.id, task.id)
+        if place is not None and place >= limits.FLOW_TASKS:
+            raise BadInput(f"laid_out: {quote(task.id)}: there are no maps with so many tasks")
+        if task.policy.over is not None and task.policy.over not in parts:
+            raise BadInput(f"laid_out: {quote(task.id)}: over: give the name of a part")
+
+
+def _check_part(part: Part, parts: Collection[str]) -> None:
+    check_name(part.name)
+    if part.queue:
+        check_word("queue", part.queue)
+    limits.check_length("kind", part.kind, limits.PATH)
+    if not 0 <= part.tasks <= limits.FLOW_TASKS or not 1 <= (part.at_once or 1) < _MOST_AT_ONCE:
+        raise BadInput(f"{part.name}: a part has no such number of tasks, or of tasks at once")
+    if unknown := [each for each in part.after if each not in parts]:
+        raise BadInput(f"{part.name}: no part of the flow is called {quote(unknown[0])}")
+
+
 def _check_names(name: str, id: str | None) -> str:
     check_word("the name of a flow", name)
     if id is None:
@@ -238,5 +283,6 @@ def _part(plan: PartPlan, tasks: Sequence[NewTask]) -> Part:
         tasks=len(tasks),
         is_map=plan.is_map,
         at_once=plan.at_once,
+        template=plan.template,
         after=plan.after if plan.over is None else tuple(dict.fromkeys((plan.over, *plan.after))),
     )

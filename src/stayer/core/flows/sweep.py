@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
@@ -18,7 +19,7 @@ from stayer.core import codec, limits
 from stayer.core.errors import BadInput
 from stayer.core.fault_text import fault_line
 from stayer.core.flows.model import SWEEP_PART, FlowInfo, NewFlow, check_tasks, part_of
-from stayer.core.flows.plan import PartPlan, lay_out
+from stayer.core.flows.plan import Extent, PartPlan, lay_out
 from stayer.core.limits import quote
 from stayer.core.model import FINISHED, JSON, NewTask, State, Task, Value
 from stayer.core.units import rfc3339
@@ -93,7 +94,7 @@ def plan_sweep(
             raise BadInput(f"parameter {key}: give a list of at least one value")
     if not grid:
         raise BadInput("a sweep needs at least one parameter with its values, such as lr=0.1,0.01")
-    check_tasks(PART, math.prod(len(values) for values in grid.values()))
+    _check_extent(grid, pattern)
     if not isinstance(pattern.parameters, dict | None):
         raise BadInput(
             "the parameters of a sweep are an object, to which those that vary are added"
@@ -105,9 +106,23 @@ def plan_sweep(
         is_map=True,
         at_once=throttle,
         after_tasks=pattern.after,
+        template=pattern.command,
     )
     title = name or pattern.name or (" ".join(pattern.command) if pattern.command else PART)
     return lay_out(title[: limits.WORD], [plan], id=id, owner=pattern.owner)
+
+
+def _check_extent(grid: Mapping[str, Sequence[JSON]], pattern: NewTask) -> None:
+    """TooLarge if the combinations come to too much, counted before any of them is made."""
+    extent = Extent(PART)
+    number = math.prod(len(values) for values in grid.values())
+    extent.add(tasks=number)
+    command = pattern.command or ()
+    places = Counter(name for word in command for name in _PLACE.findall(word))
+    extent.add(size=number * (codec.size(pattern.parameters) + sum(map(len, command))))
+    for name, values in grid.items():
+        one_of_each = sum(map(codec.size, values)) * (1 + places[name]) + len(name) * len(values)
+        extent.add(size=number // len(values) * one_of_each)
 
 
 def unused(grid: Iterable[str], command: Sequence[str] | None) -> list[str]:
@@ -120,12 +135,14 @@ def unused(grid: Iterable[str], command: Sequence[str] | None) -> list[str]:
 
 def _task(pattern: NewTask, point: Mapping[str, JSON]) -> NewTask:
     known = pattern.parameters if isinstance(pattern.parameters, dict) else {}
-    command = None if pattern.command is None else _filled(pattern.command, point)
+    command = None if pattern.command is None else filled(pattern.command, point)
     return replace(pattern, command=command, parameters={**known, **point})
 
 
-def _filled(command: Sequence[str], point: Mapping[str, JSON]) -> tuple[str, ...]:
-    """Replace `{name}` by its value; other braces stay, for many programs have a use for them."""
+def filled(command: Sequence[str], point: Mapping[str, JSON]) -> tuple[str, ...]:
+    """Make the command of one combination: `{name}` becomes its value. Other braces stay, for many
+    programs have a use for them.
+    """
 
     def text(found: re.Match[str]) -> str:
         if found[1] not in point:
@@ -209,7 +226,7 @@ def is_sweep(flow: FlowInfo) -> bool:
 
 
 def run_record(run: Run) -> dict[str, JSON]:
-    """The row as JSON shows it."""
+    """Return the row as JSON shows it."""
     return {
         "id": run.id,
         "place": run.place,

@@ -18,7 +18,7 @@ def note(count: int) -> str:
 
 
 def missing(said: str | None) -> int:
-    """How many events such a note says were there."""
+    """Return how many events such a note stands for."""
     return int((said or "0").partition(" ")[0].replace(",", ""))
 
 

@@ -34,6 +34,8 @@ class Counters(Struct, frozen=True, kw_only=True):
     last_event: int
     sampled: int | None = None
     """Up to when figures are counted."""
+    shared: dict[str, str] = {}
+    """What servers share, by name (`Store.shared`): who may come in, what was counted."""
 
 
 class QueueCopy(Struct, frozen=True, kw_only=True):
@@ -50,6 +52,8 @@ class QueueCopy(Struct, frozen=True, kw_only=True):
     fair: Fair | None = None
     retention: dict[Kept, float] = {}
     notify: tuple[str, ...] = ()
+    defaults: str = ""
+    """As `core.submit.defaults` writes them."""
     logs_gone: float = 0.0
     results_gone: float = 0.0
     """Those of tasks that ended up to then have been forgotten."""

@@ -195,7 +195,7 @@ def _worker_facts(record: Mapping[str, JSON], notice: Notice) -> list[tuple[str,
 
 
 def _duration(record: Mapping[str, JSON]) -> str | None:
-    """How long its last attempt ran."""
+    """Say how long its last attempt ran."""
     try:
         began, ended = (
             datetime.fromisoformat(str(record.get(name))) for name in ("started_at", "finished_at")

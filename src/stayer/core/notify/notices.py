@@ -7,7 +7,6 @@ thing to be told to one of them. Pure.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import zlib
 from collections.abc import Iterable, Sequence
@@ -231,6 +230,8 @@ def notice_id(task: str, at: float, number: int, target: str) -> str:
     come to have it.
     """
     text = f"{task}\n{at:.17g}\n{number}\n{target}"
+    import hashlib  # brings in OpenSSL
+
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:24]
 
 

@@ -12,12 +12,13 @@ import msgspec
 
 from stayer.core import codec, ids, limits, meta, units
 from stayer.core.errors import BadInput, TooLarge
-from stayer.core.fields import MOST, SUBMISSION, Kind
-from stayer.core.limits import PROGRAM, WORD, quote
+from stayer.core.fields import MOST, OF_QUEUE, SUBMISSION, Kind
+from stayer.core.limits import ID, PROGRAM, WORD, quote
 from stayer.core.model import JSON, NewTask, Policy, Value
 from stayer.core.notify.notices import parse_all
+from stayer.core.retries import DEFAULT_WAIT
 from stayer.core.submit.names import check_id, check_word, is_ours
-from stayer.core.submit.policy import check_policy
+from stayer.core.submit.policy import check_policy, named_fields
 
 _PRIORITY = 2**31
 _LATEST = 253402300799
@@ -45,7 +46,10 @@ def new_task(
         check_id("id", id)
     fields: dict[str, Any] = {}
     life: dict[str, Any] = {}
+    said: list[str] = []
     for name, value in options.items():
+        if value is not None and name in OF_QUEUE:
+            said.append(name)
         check = _CHECKS.get(name)
         if check is not None:
             if value is not None:
@@ -57,6 +61,8 @@ def new_task(
     _check_what_runs(fields)
     if not fields.keys().isdisjoint(_TIMES):
         _check_times(fields)
+    if (deadline := life.get("deadline")) is not None:
+        _check_deadline(deadline, fields.get("delay"))
     if not fields.keys().isdisjoint(_UNIQUE):
         _check_unique(fields)
     if (near := life.get("near")) is not None and near not in fields.get("after", ()):
@@ -66,6 +72,7 @@ def new_task(
     new = NewTask(
         id=draw() if id is None else id,
         generated=id is None,
+        said=tuple(said),
         queue=queue,
         parameters=parameters,
         policy=check_policy(**life),
@@ -85,6 +92,8 @@ def _check_what_runs(fields: Mapping[str, Any]) -> None:
             raise BadInput("a task has either a name or a command, not both: leave one out")
     elif "cwd" in fields:
         raise BadInput("cwd goes with a command: add the command, or leave cwd out")
+    elif (code := fields.get("code")) is not None and code.image is not None:
+        raise BadInput("an image goes with a command: add the command that is to run in it")
 
 
 def _check_times(fields: Mapping[str, Any]) -> None:
@@ -110,6 +119,18 @@ def _check_times(fields: Mapping[str, Any]) -> None:
         )
 
 
+def _check_deadline(deadline: float, delay: float | None) -> None:
+    if deadline == 0:
+        raise BadInput(
+            "deadline 0: it would have ended before it began: give it some time, or leave it out"
+        )
+    if delay and deadline <= delay:
+        raise BadInput(
+            f"deadline {deadline:g} counts from now, so it would be over before its delay of "
+            f"{delay:g} seconds is: give it more time"
+        )
+
+
 def _check_unique(fields: Mapping[str, Any]) -> None:
     if "unique" not in fields and ("unique_while" in fields or fields.get("unique_for")):
         raise BadInput("unique_while and unique_for go with unique: say which word is to be unique")
@@ -121,7 +142,7 @@ def _check_unique(fields: Mapping[str, Any]) -> None:
 
 
 def _word(name: str, word: str) -> str:
-    check_word(name, word)
+    check_word(name, word, MOST[name].characters)
     return word
 
 
@@ -168,7 +189,7 @@ def _words(name: str, words: Sequence[str]) -> tuple[str, ...]:
         raise BadInput(f"{name} {quote(words)}: give a list of {what}, such as [{quote(words)}]")
     limits.check_count(name, words, MOST[name].items)
     for word in words:
-        check_word(one, word)
+        check_word(one, word, MOST[name].characters)
     return tuple(words)
 
 
@@ -204,8 +225,8 @@ def _variables(name: str, variables: Mapping[str, str]) -> dict[str, str]:
     limits.check_count("variables", variables, most.items)
     for each, value in variables.items():
         _check_text("variable", each, WORD)
-        if not each or "=" in each:
-            raise BadInput(f"variable {each!r}: give a name without =")
+        if not each or "=" in each or not each.isprintable():
+            raise BadInput(f"variable {each!r}: give a name without = and control characters")
         if is_ours(each):
             raise BadInput(f"variable {each}: those of STAYER_ are for the worker to set")
         _check_text(f"variable {each}:", value, most.characters)
@@ -294,7 +315,7 @@ _CHECKS: dict[str, Check] = {
 _long: Callable[[NewTask], tuple[Any, ...]] = attrgetter(*(
     f"policy.{name}" if name in _LIFE else name
     for name, most in MOST.items()
-    if name != "after" and (most.items is not None or most.characters > WORD)
+    if name != "after" and (most.items is not None or most.characters > ID)
 ))  # fmt: skip
 """What may be long in a record."""
 
@@ -318,13 +339,11 @@ def check_record(new: NewTask) -> None:
 def submission_json(new: NewTask) -> dict[str, JSON]:
     """Write a task as JSON that submits it: the reverse of reading a submission."""
     codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)  # says what is wrong with it
-    shown: dict[str, Any] = {}
-    default = Policy()
-    for name in SUBMISSION:
-        if name not in _LIFE:
-            shown[name] = getattr(new, name)
-        elif (value := getattr(new.policy, name)) != getattr(default, name):
-            shown[name] = value
+    shown: dict[str, Any] = {name: getattr(new, name) for name in SUBMISSION if name not in _LIFE}
+    shown |= named_fields(new.policy)
+    shown |= {name: getattr(new.policy, name) for name in new.said if name in _LIFE}
+    if is_wait_filled_in(new):
+        shown.pop("retry_wait", None)
     shown["parameters"] = written_value(new.parameters)
     if new.code is not None:
         shown["code"] = msgspec.to_builtins(new.code)
@@ -335,6 +354,11 @@ def submission_json(new: NewTask) -> dict[str, JSON]:
         for name, value in shown.items()
         if value is not None
     }
+
+
+def is_wait_filled_in(new: NewTask) -> bool:
+    """Return whether nobody said how long it waits for a retry: its queue may still do so."""
+    return "retry_wait" not in new.said and new.policy.retry_wait == DEFAULT_WAIT
 
 
 def written_value(parameters: Value) -> JSON:

@@ -12,15 +12,17 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from stayer.core import codec, meta, units
+from stayer.core import codec, meta
 from stayer.core.errors import BadInput
-from stayer.core.fields import EDITABLE, SUBMISSION, Field
-from stayer.core.flows.model import SWEEP_PART
+from stayer.core.field_text import field_text
+from stayer.core.fields import EDITABLE, OF_QUEUE, SUBMISSION, Field
+from stayer.core.flows.model import SWEEP_PART, sweep_key
 from stayer.core.happenings import Edit
 from stayer.core.limits import quote
 from stayer.core.model import JSON, NewTask, Policy, Task, Value
 from stayer.core.submit import checks
 from stayer.core.submit.json import parse_submission
+from stayer.core.submit.policy import named_fields
 
 MERGED = "set_parameters"
 """What JSON calls the parameters that are set one by one."""
@@ -37,6 +39,12 @@ _NEW_EACH_TIME = (
     "source_commit",
 )
 """What a clone does not take over: its own id and times, and whose it is."""
+_SET_AS_SUBMITTED = tuple(
+    name
+    for name in EDITABLE
+    if SUBMISSION[name].home is Task and name not in ("parameters", "eta", "start_before")
+)
+"""What an edit sets to what a submission says; times count from now, parameters stand apart."""
 _LIMITS = ("time_limit", "silence_limit", "memory_limit")
 _NOTE_LIMIT = 60
 """How many characters of a value the history shows."""
@@ -117,7 +125,7 @@ def edited(task: Task, edits: Edits, now: float) -> Edit | None:
     new = _made({**_submission(task), "id": task.id, **_times(task), **asked}, task, edits)
     sets: dict[str, Any] = {
         name: value
-        for name in ("name", "command", "cwd", "env", "code", "priority", "tags", "meta", "notify")
+        for name in _SET_AS_SUBMITTED
         if (value := getattr(new, name)) != getattr(task, name)
     }
     for name in ("eta", "start_before"):
@@ -131,13 +139,14 @@ def edited(task: Task, edits: Edits, now: float) -> Edit | None:
         checks.written_value(task.parameters)
     ):
         parameters = new.parameters
-    if not sets and parameters is UNSET:
+    dates = _with_deadline(task, asked, now)
+    if not sets and not dates and parameters is UNSET:
         return None
     eta = sets.get("eta", task.eta)
     return Edit(
-        sets=sets,
+        sets={**sets, **dates},
         parameters=parameters,
-        note=_note(task, sets, parameters),
+        note=_note(task, sets, parameters) or "its deadline counts anew",
         is_early=eta is not None and eta > now,
     )
 
@@ -151,27 +160,43 @@ def cloned(
     asked: dict[str, Any] = {**_submission(task), "owner": owner, "cloned_from": task.id}
     if after:
         asked |= {"after": after, "near": task.policy.near, "near_wait": task.policy.near_wait}
+    if task.flow is not None and task.key == sweep_key(task.flow):
+        asked["key"] = None  # the throttle is for the sweep, which the clone is no part of
     if "after" in edits.fields:  # what it is to run near is one of them
         asked |= {"near": None, "near_wait": None}
-    return _made({**asked, **_with_moments(edits.fields, now)}, task, edits)
+    new = _made({**asked, **_with_moments(edits.fields, now)}, task, edits)
+    # What the first one had, it had by its queue's defaults, or in spite of them.
+    cleared = [name for name, value in edits.fields.items() if value is None]
+    return replace(new, said=tuple(name for name in OF_QUEUE if name not in cleared))
 
 
 def _submission(task: Task) -> dict[str, Any]:
     """Say what submits this task again: what it is to do, not when, nor what became of it."""
-    default = Policy()
-    found: dict[str, Any] = {}
-    for name, field in SUBMISSION.items():
-        if name in _NEW_EACH_TIME or name in ("after", "near", "near_wait"):
-            continue
-        if field.home is not Policy:
-            found[name] = getattr(task, name)
-        elif (value := getattr(task.policy, name)) != getattr(default, name):
-            found[name] = value
-    return found
+    policy = named_fields(task.policy)
+    left_out = {*_NEW_EACH_TIME, "after", "near", "near_wait"}
+    return {
+        name: policy[name] if field.home is Policy else getattr(task, name)
+        for name, field in SUBMISSION.items()
+        if name not in left_out and (field.home is not Policy or name in policy)
+    }
 
 
 def _times(task: Task) -> dict[str, Any]:
     return {"eta": task.eta, "start_before": task.start_before}
+
+
+def _with_deadline(task: Task, asked: Mapping[str, Any], now: float) -> dict[str, float | None]:
+    """Let a deadline that is edited count from now. What was to expire earlier still does."""
+    if "deadline" not in asked:
+        return {}
+    seconds = asked["deadline"]
+    finish = None if seconds is None else float(now + seconds)
+    start = asked.get("start_before", task.start_before)
+    if start == task.finish_before:
+        start = None
+    if start is None or finish is None:
+        return {"finish_before": finish, "start_before": finish if start is None else start}
+    return {"finish_before": finish, "start_before": min(start, finish)}
 
 
 def _with_moments(fields: Mapping[str, Any], now: float) -> dict[str, Any]:
@@ -214,8 +239,8 @@ def _made(asked: dict[str, Any], task: Task, edits: Edits) -> NewTask:
 
 
 def _check_filled_in(task: Task, edits: Edits) -> None:
-    """Refuse other parameters for the command of a sweep, which has the old ones in its words: it
-    would run with those, and be shown with the others.
+    """Refuse other parameters for the command of a sweep that is not known any more: it has the old
+    ones in its words, would run with those, and be shown with the others.
     """
     changes_parameters = bool(edits.parameters) or "parameters" in edits.fields
     keeps_command = task.command is not None and not {"command", "name"} & edits.fields.keys()
@@ -267,21 +292,5 @@ def _changed(field: Field, old: Any, new: Any) -> str:
 
 
 def _text(field: Field, value: Any) -> str:
-    if value is None or value == ():
-        return "none"
-    match field.kind:
-        case "moment":
-            text = units.rfc3339(value)
-        case "seconds":
-            text = units.format_duration(value) if value else "none"
-        case "bytes":
-            text = units.format_limit(value) if value else "none"
-        case "words":
-            text = " ".join(value)
-        case "value" | "object":
-            text = "bytes" if isinstance(value, bytes) else codec.encode(value)
-        case "struct":
-            text = codec.encode(msgspec.to_builtins(value))
-        case _:
-            text = str(value)
+    text = field_text(field, value)
     return text if len(text) <= _NOTE_LIMIT else text[: _NOTE_LIMIT - 1] + "…"

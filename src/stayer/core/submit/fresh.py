@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from stayer.core import generated
 from stayer.core.fields import STORED, Field
@@ -14,6 +15,7 @@ BY_STORE = {
     "updated": "at",
     "eta": "eta",
     "start_before": "start_before",
+    "finish_before": "finish_before",
     "upstreams": "upstreams",
     "dependents": "dependents",
 }
@@ -38,18 +40,38 @@ _SIMPLE = ("text", "choice", "whole", "number", "flag", "moment", "seconds", "by
 
 def _source() -> str:
     return (
-        "def fresh_task(new, at, state, eta, start_before, upstreams, dependents):\n"
+        "def fresh_task(new, at, state, eta, start_before, finish_before, upstreams, dependents):\n"
         f"    return Task({', '.join(map(_value, STORED))})\n"
     )
 
 
-fresh_task: Callable[[NewTask, float, State, float | None, float | None, int, bool], Task] = (
-    generated.function(
-        "fresh_task",
-        _source(),
-        {"Task": Task, **{f"_{field.name}": field.default for field in STORED}},
+Moments: TypeAlias = tuple[float | None, float | None, float | None]
+
+
+def moments(new: NewTask, now: float) -> Moments:
+    """Work out when a task that is accepted now is due, when it expires unless it was started, and
+    when it has to have ended.
+    """
+    eta = now + new.delay if new.delay is not None else new.eta
+    start = now + new.expire if new.expire is not None else new.start_before
+    finish = None if new.policy.deadline is None else now + new.policy.deadline
+    if finish is not None:
+        start = finish if start is None else min(start, finish)
+    return (
+        None if eta is None else float(eta),
+        None if start is None else float(start),
+        None if finish is None else float(finish),
     )
+
+
+fresh_task: Callable[
+    [NewTask, float, State, float | None, float | None, float | None, int, bool], Task
+] = generated.function(
+    "fresh_task",
+    _source(),
+    {"Task": Task, **{f"_{field.name}": field.default for field in STORED}},
 )
 """The task that is there once a NewTask was accepted: at which moment, in which state, when it is
-due and when it expires, for how many others it waits, and whether others wait for it.
+due, when it expires and when it has to have ended (see `moments`), for how many others it waits,
+and whether others wait for it.
 """

@@ -11,7 +11,7 @@ from msgspec.structs import astuple
 
 from stayer.core import codec, limits
 from stayer.core.errors import BadInput, TooLarge
-from stayer.core.fields import SUBMISSION, Kind
+from stayer.core.fields import RECORD, SUBMISSION, Kind
 from stayer.core.submit import decode_errors
 from stayer.core.units import duration, format_size, instant, memory
 
@@ -78,6 +78,12 @@ def _field_error(message: str, not_here: Collection[str]) -> str:
     problem, field = decode_errors.split(message)
     if not field and (unknown := _UNKNOWN.fullmatch(problem)):
         allowed = ", ".join(field for field in _FIELDS if field not in not_here)
-        return f"no field is called {unknown[1]!r}: allowed are {allowed}"
+        name = unknown[1]
+        if name in RECORD:
+            return (
+                f"{name!r} is in the record of a task, not in a submission (`clone` submits a task "
+                f"again): allowed are {allowed}"
+            )
+        return f"no field is called {name!r}: allowed are {allowed}"
     text = decode_errors.in_words(problem, field, WrittenSubmission)
     return f"{field}: {text}" if field else f"{text}: a task is an object of named fields"

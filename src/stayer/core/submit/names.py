@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from stayer.core.errors import BadInput
-from stayer.core.limits import WORD, check_length, quote
-
-NAME_LIMIT = WORD
+from stayer.core.limits import ID, WORD, check_length, quote
 
 
-def check_word(what: str, word: str) -> None:
-    """BadInput if it can't be a name, a key or an id."""
+def check_word(what: str, word: str, most: int = WORD) -> None:
+    """BadInput if it can't be a name, a key or, with the `most` of those, an id."""
     if not isinstance(word, str) or not word:
-        raise BadInput(f"{what} {quote(word)}: give a word of 1 to {NAME_LIMIT} characters")
-    check_length(what, word)
+        raise BadInput(f"{what} {quote(word)}: give a word of 1 to {most} characters")
+    check_length(what, word, most)
     if not word.isprintable() or word != word.strip():
         raise BadInput(
             f"{what} {word!r}: control characters and spaces at its ends are not allowed"
@@ -21,7 +19,7 @@ def check_word(what: str, word: str) -> None:
 
 def check_id(what: str, id: str) -> None:
     """BadInput if a task, a flow or a schedule can't be called that."""
-    check_word(what, id)
+    check_word(what, id, ID)
     if is_option(id):
         raise BadInput(
             f"{what} {id!r}: it may not begin with -, or programs that are given it would take it "

@@ -46,6 +46,17 @@ def check_policy(**options: Any) -> Policy:
         return _make_policy.__wrapped__(**fields)
 
 
+def named_fields(policy: Policy) -> dict[str, Any]:
+    """Say what a submission has to name to get this policy: all that is not the default. Who has
+    retries and names no wait gets the usual one, so none has to be named.
+    """
+    default = Policy()
+    names = (name for name, field in SUBMISSION.items() if field.home is Policy)
+    values = {name: getattr(policy, name) for name in names}
+    named = {name: value for name, value in values.items() if value != getattr(default, name)}
+    return {**named, "retry_wait": policy.retry_wait} if policy.retries else named
+
+
 @lru_cache(maxsize=256, typed=True)
 def _make_policy(**fields: Any) -> Policy:
     """Few differ, and checking one costs as much as all the rest of a new task."""
@@ -91,7 +102,7 @@ def check(policy: Policy) -> None:
             raise BadInput(f"{name} {quote(value)}: give seconds from 0 to 100 years")
     for name in _WORDS:
         if (word := getattr(policy, name)) is not None:
-            check_word(name, word)
+            check_word(name, word, MOST[name].characters)
     if policy.near_wait is not None and policy.near is None:
         raise BadInput("near_wait goes with near: say which task it is to run near")
     for name in _FACTORS:

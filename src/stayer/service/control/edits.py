@@ -8,7 +8,8 @@ from stayer.core.errors import (
     BadInput,
     Refused,
 )
-from stayer.core.flows.model import part_of
+from stayer.core.flows import sweep
+from stayer.core.flows.model import SWEEP_PART, part_of
 from stayer.core.happenings import (
     Edit,
     Happening,
@@ -56,7 +57,7 @@ def retry(
     def when_possible(task: Task) -> Happening:
         early = not now and task.eta is not None and is_early(task, store.now())
         known = task if task.state not in FINISHED else replace(task, eta=None, start_before=None)
-        edit = edited(known, edits, store.now()) if edits else None
+        edit = edited(known, _filled_in(store, task, edits), store.now()) if edits else None
         waits: tuple[str, ...] = ()
         if task.upstreams:
             [of] = store.upstreams([task.id])
@@ -75,7 +76,7 @@ def edit(store: WorkerStore, id: str, edits: Edits) -> Task:
         raise BadInput("say what to change: the command, the parameters, a limit …")
 
     def unless_same(task: Task) -> Happening | None:
-        wanted = edited(task, edits, store.now())
+        wanted = edited(task, _filled_in(store, task, edits), store.now())
         if wanted is None and task.state in QUEUED:
             return None
         return wanted or Edit(note="")  # which is refused
@@ -119,4 +120,21 @@ def cloned_task(store: ReadStore, id: str, edits: Edits, *, owner: str | None = 
                 "a clone is not: retry it with these changes, or give the clone another `after`, "
                 "or none (--clear after)"
             )
-    return cloned(task, edits, after, owner=owner, now=store.now())
+    return cloned(task, _filled_in(store, task, edits), after, owner=owner, now=store.now())
+
+
+def _filled_in(store: ReadStore, task: Task, edits: Edits) -> Edits:
+    """Let other parameters of a task of a sweep change its command, which has them in its words.
+    What has been deleted of the sweep can't be asked: then the edits stay as they are.
+    """
+    changes_parameters = bool(edits.parameters) or "parameters" in edits.fields
+    keeps_command = task.command is not None and not {"command", "name"} & edits.fields.keys()
+    if task.flow is None or task.part != SWEEP_PART or not (changes_parameters and keeps_command):
+        return edits
+    flow = store.flow(task.flow)
+    template = None if flow is None else flow.parts[0].template
+    known = edits.fields.get("parameters", task.parameters)
+    if template is None or not isinstance(known, dict):
+        return edits
+    command = sweep.filled(template, {**known, **edits.parameters})
+    return replace(edits, fields={**edits.fields, "command": command})

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Sequence
 
-from stayer.core import ids
+from msgspec.structs import replace
+
+from stayer.core import ids, limits
 from stayer.core.errors import BadInput, Refused, StoreError, StoreUnreachable, UnknownFlow
 from stayer.core.flows import model
 from stayer.core.flows.model import FlowInfo, NewFlow, Upstreams
@@ -20,6 +22,10 @@ from stayer.store import ReadStore, Store, WorkerStore
 
 _CANCEL_ORDER: tuple[State, ...] = ("waiting", "scheduled", "pending", *RUNNING)
 """The order in which a flow is cancelled: so that the end of one starts no other."""
+
+
+_TIDIED_UP = 20
+"""How many limits of sweeps to look at when one is set, whether they are still needed."""
 
 
 def get(store: ReadStore, id: str) -> FlowInfo:
@@ -59,8 +65,9 @@ def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowI
     model.check_tasks(flow.name, len(tasks))
     if not tasks:
         raise BadInput(f"flow {flow.name} has no tasks: add at least one")
+    limited = _limit_sweep(store, flow, tasks)
     try:
-        fresh = store.submit_flow(flow, tasks)
+        fresh = store.submit_flow(flow, limited or tasks)
     except StoreError as error:
         if not is_in_doubt(store, error):
             raise
@@ -68,7 +75,47 @@ def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowI
             f"{error}. It may be there as {flow.id}: submitted again with this id, it is so once"
         )
         raise unsure(type(error)(message)) from error
+    if fresh and limited:
+        _set_throttle(store, flow)  # who tidied up meanwhile may have taken it for an old one
     return get(store, flow.id), fresh
+
+
+def _limit_sweep(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> list[NewTask] | None:
+    """Return the tasks of a sweep with a throttle with a key of its own, for which the queue has a
+    limit: so whichever of them can run does, as soon as there is room. None: it has no throttle,
+    or is there already, or its tasks have keys of their own; then they stand in lines. A server
+    sees to that itself.
+    """
+    part = flow.parts[0] if len(flow.parts) == 1 else None
+    if part is None or part.at_once is None or part.name != model.SWEEP_PART:
+        return None
+    if store.remote_operator is not None or store.flow(flow.id) is not None:
+        return None
+    if any(task.key is not None or task.queue != part.queue for task in tasks):
+        return None
+    if not _set_throttle(store, flow):
+        return None
+    return [replace(task, key=model.sweep_key(flow.id), behind=()) for task in tasks]
+
+
+def _set_throttle(store: Store, flow: NewFlow) -> bool:
+    """Set the limit of a sweep's key, unless its queue has so many that no more than as many are
+    left for others. Takes away some of sweeps that are gone.
+    """
+    [part] = flow.parts
+    known = store.queues([part.queue])
+    there = known[0].key_limits if known else {}
+    key = model.sweep_key(flow.id)
+    if key in there:
+        return True
+    sweeps = [(each, model.sweep_of_key(each)) for each in there]
+    ours = [(each, id) for each, id in sweeps if id is not None][:_TIDIED_UP]
+    gone = [each for each, id in ours if store.flow(id) is None]
+    most = limits.QUEUE["key_limits"].items
+    if most is not None and len(there) - len(gone) >= most // 2:
+        return False
+    store.set_queue(part.queue, key_limits={**dict.fromkeys(gone), key: part.at_once})
+    return True
 
 
 def tasks_of(store: ReadStore, id: str, states: Sequence[State] = ()) -> list[Task]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Unpack
 
 from stayer.core import queue_settings
@@ -11,11 +13,28 @@ from stayer.core.errors import (
 )
 from stayer.core.model import (
     FINISHED,
+    STATES,
 )
 from stayer.core.queue_model import QueueInfo
 from stayer.core.queue_settings import WrittenSettings
 from stayer.service.control.tasks import BATCH
-from stayer.store import AdminStore
+from stayer.store import AdminStore, ReadStore, known_workers
+
+
+def list_queues(store: ReadStore, names: Sequence[str] = ()) -> list[QueueInfo]:
+    """List these queues, or all, by name: also those that have had no task yet, but a worker."""
+    found = store.queues(names)
+    if names:
+        return found
+    alive = (worker for worker in known_workers(store) if worker.state != "STALE")
+    listening = Counter(queue for worker in alive for queue in worker.queues)
+    for queue in found:
+        listening.pop(queue.name, None)
+    empty = dict.fromkeys(STATES, 0)
+    without_tasks = [
+        QueueInfo(name=name, counts={**empty}, workers=number) for name, number in listening.items()
+    ]
+    return sorted([*found, *without_tasks], key=lambda queue: queue.name)
 
 
 def set_queue(store: AdminStore, name: str, **written: Unpack[WrittenSettings]) -> QueueInfo:

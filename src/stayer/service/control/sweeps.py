@@ -26,7 +26,7 @@ def compare(store: ReadStore, id: str, part: str | None = None) -> tuple[FlowInf
 
 
 def record(flow: FlowInfo, runs: list[Run]) -> dict[str, JSON]:
-    """The sweep and its table as JSON shows them."""
+    """Return the sweep and its table as JSON shows them."""
     return {
         "id": flow.id,
         "name": flow.name,

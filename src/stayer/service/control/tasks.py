@@ -83,15 +83,27 @@ def resolve(store: ReadStore, prefix: str, *, to_change: bool = False) -> str:
     """Find the full id of the one task whose id is this, or was generated and begins with it.
 
     An id that somebody chose is never meant by less: `job-1` is not short for `job-12`. Who wants
-    `to_change` the task gives at least `PREFIX_LETTERS` letters of its id.
+    `to_change` the task gives at least `PREFIX_LETTERS` letters of its id. Of a task of a flow, the
+    beginning of the flow's id will do: `5mzz.sweep.1`.
     """
     if store.get([prefix])[0] is not None:
         return prefix
-    matches = store.find(Filter(prefix=prefix), None, BATCH).tasks if prefix else ()
-    found = [task for task in matches if ids.is_generated(task.id)]
+    found = _generated(store, prefix) if prefix else []
     if not found:
         raise UnknownTask(f"no task {prefix!r} in {store.url}: `stayer ls` lists those there are")
-    return choose_id(prefix, [task.id for task in found], UnknownTask, to_change=to_change)
+    return choose_id(prefix, found, UnknownTask, to_change=to_change)
+
+
+def _generated(store: ReadStore, prefix: str) -> list[str]:
+    """List ids that were generated and begin so, or are of flows with such ids."""
+    head, dot, rest = prefix.partition(".")
+    if not dot:
+        matches = store.find(Filter(prefix=prefix), None, BATCH).tasks
+        return [task.id for task in matches if ids.is_generated(task.id)]
+    matches = store.find(Filter(prefix=head), None, BATCH).tasks
+    flows = {task.flow for task in matches if task.flow and ids.is_generated(task.flow)}
+    wanted = [f"{flow}.{rest}" for flow in sorted(flows) if flow.startswith(head)]
+    return [task.id for task in store.get(wanted) if task is not None] if wanted else []
 
 
 def choose_id(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
+from stayer.core.errors import BadInput, Refused, UnknownWorker
 from stayer.core.happenings import (
     WorkerLost,
 )
@@ -11,8 +14,12 @@ from stayer.core.lifecycle import decide
 from stayer.core.model import (
     Task,
 )
-from stayer.core.worker_model import Worker
-from stayer.store import AdminStore, WorkerStore
+from stayer.core.submit.names import check_word
+from stayer.core.worker_model import Worker, WorkerOrder
+from stayer.store import AdminStore, ReadStore, WorkerStore
+
+STOP_GRACE_S = 30.0
+"""How long what a worker runs may take to end when the worker is told to stop, if nobody says."""
 
 
 def lose(store: WorkerStore, tasks: Iterable[Task]) -> int:
@@ -48,3 +55,87 @@ def drain(store: AdminStore, worker: str) -> Worker:
 def drop_worker(store: WorkerStore, worker: str) -> int:
     """Give a stale worker up and return what it held to the queue; how many tasks that was."""
     return lose(store, store.drop_worker(worker))
+
+
+def set_worker(
+    store: AdminStore,
+    worker: str,
+    *,
+    queues: Sequence[str] = (),
+    add_queues: Sequence[str] = (),
+    remove_queues: Sequence[str] = (),
+    slots: int | None = None,
+    reset: bool = False,
+) -> Worker:
+    """Let a worker take tasks from other queues, or run more or fewer at once; what it runs goes
+    on. With `reset`, it goes by its flags and settings again in all that is not named.
+    """
+    if not (queues or add_queues or remove_queues or slots is not None or reset):
+        raise BadInput("say what to change: queues, slots, or reset")
+    if queues and (add_queues or remove_queues):
+        raise BadInput("give either all queues, or those to add and to remove")
+    if slots is not None and slots < 1:
+        raise BadInput(
+            f"{slots} slots: a worker needs at least one. To let it take no more, drain it"
+        )
+    for name in (*queues, *add_queues, *remove_queues):
+        check_word("queue", name)
+    while True:
+        known = _find(store, worker)
+        last = known.order or WorkerOrder(number=0)
+        if last.grace is not None:
+            raise Refused(f"worker {worker} was told to stop: it can't be changed any more")
+        order = WorkerOrder(
+            number=last.number + 1,
+            queues=None if reset else last.queues,
+            slots=None if reset else last.slots,
+        )
+        if queues or add_queues or remove_queues:
+            takes = queues or _changed(
+                worker, order.queues or known.queues, add_queues, remove_queues
+            )
+            order = replace(order, queues=tuple(dict.fromkeys(takes)))
+        if slots is not None:
+            order = replace(order, slots=slots)
+        answer = store.order_worker(worker, order)
+        if answer is not None:
+            return answer
+
+
+def _changed(
+    worker: str, takes: Sequence[str], add: Sequence[str], remove: Sequence[str]
+) -> tuple[str, ...]:
+    if missing := [name for name in remove if name not in takes]:
+        raise BadInput(
+            f"worker {worker} does not take tasks from {missing[0]}: it does from "
+            f"{', '.join(takes)}"
+        )
+    left = tuple(name for name in (*takes, *add) if name not in remove)
+    if not left:
+        raise BadInput(
+            f"no queue would be left for worker {worker}: to let it take no more, drain it"
+        )
+    return left
+
+
+def _find(store: ReadStore, worker: str) -> Worker:
+    for each in store.workers():
+        if each.id == worker:
+            return each
+    raise UnknownWorker(f"no worker {worker!r}: `stayer workers` lists those there are")
+
+
+def stop_worker(store: AdminStore, worker: str, grace: float | None = None) -> Worker:
+    """Tell a worker to stop what it runs, hand that back and leave, wherever it is. If it has not
+    done so within the grace and a lease, its heartbeats are refused: then its lease ends.
+    """
+    grace = STOP_GRACE_S if grace is None else grace
+    while True:
+        known = _find(store, worker)
+        number = 1 if known.order is None else known.order.number + 1
+        # What one that keeps its tasks runs goes on without a lease: it is no use to refuse it.
+        ends_at = None if known.keeps else store.now() + grace + known.lease
+        order = WorkerOrder(number=number, grace=grace, ends_at=ends_at)
+        answer = store.order_worker(worker, order)
+        if answer is not None:
+            return answer

@@ -34,7 +34,9 @@ def why_waiting(found: Explanation) -> str:
 
 
 def needs_somebody(found: Explanation) -> bool:
-    """Whether a queued task waits for somebody to do something, and not only for its turn."""
+    """Return whether a queued task waits for somebody to do something, and not only for its
+    turn.
+    """
     return _needs_somebody(found.reasons)
 
 

@@ -270,6 +270,8 @@ def _too_old(look: Look) -> Reason | None:
     if task.state not in QUEUED or task.start_before is None or task.start_before > look.now:
         return None
     since = ago(look.now - task.start_before)
+    if task.start_before == task.finish_before:
+        return Reason("expired", f"its deadline came {since}: the next worker to come ends it")
     return Reason("expired", f"it expired {since} without a start: the next worker to come ends it")
 
 
@@ -278,6 +280,8 @@ def _expires(look: Look) -> Reason | None:
     if task.state not in QUEUED or task.start_before is None or task.start_before <= look.now:
         return None
     left = format_duration(math.ceil(task.start_before - look.now))
+    if task.start_before == task.finish_before:
+        return Reason("expires", f"its deadline comes in {left}: then it ends")
     return Reason("expires", f"if it has not been started in {left}, it never is")
 
 

@@ -109,8 +109,8 @@ class Watcher:
         self._dead.update(dead)
 
     def _give_up(self, worker: str, number: int) -> None:
-        """What fails for want of the store is tried again at the next look; if we die in between,
-        the next server or worker that comes finishes it.
+        """Give up what is lost. What fails because the store is away is tried again at the next
+        look; if we die in between, the next server or worker that comes finishes it.
         """
         try:
             returned = worker_control.lose(

@@ -25,7 +25,7 @@ from stayer.core.errors import (
 from stayer.core.happenings import Interrupt
 from stayer.core.liveness.judge import BEATS_IN_A_LEASE, Judge
 from stayer.core.model import Report, Task
-from stayer.core.worker_model import Beat, Orders, Worker
+from stayer.core.worker_model import Beat, Orders, Worker, WorkerOrder
 from stayer.service.control import tasks as control
 from stayer.service.control import workers as worker_control
 from stayer.service.degraded import log_once
@@ -67,13 +67,17 @@ class Heart:
         gather: Callable[[], Sequence[Report]] = tuple,
         on_beat: Callable[[float, Beat], None] = lambda good_until, answer: None,
         on_drain: Callable[[], None] = lambda: None,
+        on_order: Callable[[WorkerOrder], None] = lambda order: None,
         last_number: int = 0,
+        interval: float | None = None,
     ) -> None:
-        """The callbacks run in the beating thread and must not beat themselves.
+        """Beat every `interval` seconds, which is at most an eighth of the lease. The callbacks run
+        in the beating thread and must not beat themselves.
 
         `gather` is asked for reports before each beat, and again before the next if it failed;
         `on_beat` hears of each that got through, until when the lease is good then, and what the
-        store said; `on_drain` once, when somebody wants the worker to take no more.
+        store said; `on_drain` once, when somebody wants the worker to take no more; `on_order` of
+        each order for the worker as a whole, when it is new.
         """
         self.lost = False
         self.watched = False
@@ -82,7 +86,7 @@ class Heart:
         self._worker = worker
         self._on_orders = on_orders
         self._on_lost = on_lost
-        self._interval = worker.lease / BEATS_IN_A_LEASE
+        self._interval = min(interval or math.inf, worker.lease / BEATS_IN_A_LEASE)
         self._judge = Judge(self._interval)
         self._beating = threading.Lock()
         self._reporting = threading.Lock()
@@ -90,7 +94,9 @@ class Heart:
         self._gather = gather
         self._on_beat = on_beat
         self._on_drain = on_drain
+        self._on_order = on_order
         self._told_to_drain = False
+        self._last_order = 0
         self._away: set[str] = set()
         self._number = last_number
         self._good_until = 0.0
@@ -252,6 +258,7 @@ class Heart:
         paused = max(0.0, time.time() - wall - (moment() - before))
         self._good_until = max(self._good_until, before + self._worker.lease - paused)
         self.watched = answer.watched
+        logger.debug("beat %d of %s got through", self._number, self._worker.id)
         self._log_who_is_away(answer.away)
         undelivered = set(answer.undelivered)
         self._put_back({key: each for key, each in carried.items() if each.id in undelivered})
@@ -261,6 +268,9 @@ class Heart:
         if answer.drain and not self._told_to_drain:
             self._told_to_drain = True
             self._on_drain()
+        if answer.order is not None and answer.order.number > self._last_order:
+            self._last_order = answer.order.number
+            self._on_order(answer.order)
         self._bury_dead_workers(before, answer)
 
     def _deliver(self, reports: tuple[Report, ...]) -> Beat:

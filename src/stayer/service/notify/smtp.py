@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import smtplib
 import socket
 import ssl
@@ -20,6 +21,7 @@ from stayer.core.safe_text import printable
 from stayer.service.notify.connect import connect
 from stayer.service.notify.webhook import Answered
 
+_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9-]")
 _FOR_GOOD = 500
 """Replies from here on mean that the same again will be refused again."""
 
@@ -44,12 +46,22 @@ def message(to: Mail, notice: Notice) -> EmailMessage:
     found = EmailMessage(SMTP)
     found["From"] = to.sender
     found["To"] = ", ".join(to.to)
-    found["Subject"] = printable(mail.subject(notice))
+    found["Subject"] = _plain_header(mail.subject(notice))
     found["Date"] = formatdate(notice.at)
-    found["Message-ID"] = f"<{notice.id}.stayer@{to.sender.rpartition('@')[2]}>"
+    found["Message-ID"] = (
+        f"<{_NOT_IN_AN_ID.sub('-', notice.id)}.stayer@{to.sender.rpartition('@')[2]}>"
+    )
     found["Auto-Submitted"] = "auto-generated"
     found.set_content(printable(mail.text(notice, to.page), lines=True))
     return found
+
+
+def _plain_header(text: str) -> str:
+    """Return a text as a header may have it. Python decodes what looks like an encoded word when a
+    header is set, and may write line breaks that are found in there: they would begin headers, and
+    a body, of whoever has chosen the name of a task.
+    """
+    return printable(text).replace("=?", "= ?")
 
 
 def send(to: Mail, passwords: Sequence[str], notice: Notice, time_limit: float) -> Answered:

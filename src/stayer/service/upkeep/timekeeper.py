@@ -18,6 +18,8 @@ from stayer.store import Store
 logger = logging.getLogger(__name__)
 
 _LONGEST_SLEEP_S = 60.0
+_INCOMING_POLL_S = 1.0
+"""How often to look for what programs have pushed: workers hear of it, and are quicker."""
 _SHORTEST_SLEEP_S = 0.005
 _STORE_RETRY_S = 2.0
 _FORGET_INTERVAL_S = 600.0
@@ -76,5 +78,6 @@ class Timekeeper:
             has_more = self._forgetting.step(self._store)
             later = _FORGET_INTERVAL_S * random.uniform(0.5, 1.5)
             self._next_forget = moment() + (0.0 if has_more else later)
-        ahead = _LONGEST_SLEEP_S if following is None else following - self._store.now()
-        return min(ahead, _LONGEST_SLEEP_S, max(0.0, self._next_forget - moment()))
+        longest = _INCOMING_POLL_S if self._store.has_incoming else _LONGEST_SLEEP_S
+        ahead = longest if following is None else following - self._store.now()
+        return min(ahead, longest, max(0.0, self._next_forget - moment()))

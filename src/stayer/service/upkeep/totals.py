@@ -46,7 +46,7 @@ class Counter:
     def _step(self) -> tuple[Totals, bool]:
         """Count some events; all there is, and whether none are left."""
         store = self._store
-        kept = store.totals()
+        kept = store.shared("totals")
         totals = None if kept is None else core.decode(kept)
         last = store.last_event()
         if totals is not None and totals.seen == last:
@@ -59,7 +59,7 @@ class Counter:
             _add(store, totals, events)
         else:
             totals.seen = last  # those between are of tasks that are gone
-        is_kept = store.put_totals(core.encode(totals), kept)
+        is_kept = store.put_shared("totals", core.encode(totals), kept)
         return totals, is_kept and totals.seen >= last  # if not, somebody else has counted them
 
 

@@ -29,6 +29,7 @@ from stayer.stores.redis import workers as beats
 from stayer.stores.redis.connection.open_url import address_of
 from stayer.stores.redis.connection.server import ScriptRefusal, Server
 from stayer.stores.redis.damage import Mending, retry_after_mending
+from stayer.stores.redis.defaults import KnownDefaults
 from stayer.stores.redis.find import find as find_tasks
 from stayer.stores.redis.health import check, refuse_what_will_not_do
 from stayer.stores.redis.keys import key
@@ -84,12 +85,14 @@ class RedisStore(Store):
     """
 
     a_turn = 500
+    has_incoming = True
 
     def __init__(self, server: Server) -> None:
         self.url = server.address.url
         self._server = server
         self._run = server.run
         self._meta = key("meta", server.address.prefix)
+        self._defaults = KnownDefaults()
         self.mending = Mending(server)
 
     def setup(self) -> None:
@@ -122,19 +125,26 @@ class RedisStore(Store):
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not tasks:
             return []
-        parts = parts_of(tasks)
+        parts = None if self._defaults.packed(tasks) else parts_of(tasks)
         if parts is None:
-            return read_answers(tasks, *self._submit(tasks))
+            return self._submit_whole(tasks)
         answers = self._server.run_each("submit", pack_parts(tasks, parts))
         accepted: list[Submitted] = []
         try:
-            for part, (now, not_fresh, *_) in zip(parts, answers, strict=True):
-                accepted += read_answers(tasks[part], float(now), not_fresh)
+            for part, (now, not_fresh, *more) in zip(parts, answers, strict=True):
+                if more:
+                    accepted += read_answers(tasks[part], float(now), not_fresh)
+                else:  # the queue has got defaults
+                    accepted += self._submit_whole(tasks[part])
         except StoreError as error:
             if not accepted and not error.unsure:
                 raise
             raise make_partial_error(error, len(accepted), len(tasks)) from error
         return accepted
+
+    def _submit_whole(self, tasks: Sequence[NewTask]) -> list[Submitted]:
+        accepted, now, not_fresh, waiting, needed = self._submit(tasks)
+        return read_answers(accepted, now, not_fresh, waiting, needed)
 
     @retry_after_mending
     def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
@@ -151,9 +161,9 @@ class RedisStore(Store):
 
     def _submit(
         self, tasks: Sequence[NewTask], flow: bytes = b"", decided: Decided | None = None
-    ) -> tuple[float, list[record.Raw], set[str], set[str]]:
-        """Return the time, what was not fresh, which wait, and which are needed by
-        others of them.
+    ) -> tuple[Sequence[NewTask], float, list[record.Raw], set[str], set[str]]:
+        """Return the tasks with the defaults of their queues, the time, what was not fresh, which
+        wait, and which are needed by others of them.
         """
         tied = pack_ties(tasks)
         if tied and decided is None:
@@ -162,18 +172,24 @@ class RedisStore(Store):
         if decided is not None:
             needed |= decided.needed
         states = b"" if decided is None else record.pack(decided.states)
-        arguments = Arguments(FIXED)
-        packed = record.pack(pack_tasks(tasks, arguments, needed))
-        now, *answer = self._run(
-            "submit", packed, has_one_twice(tasks), record.pack(tied) if tied else "", flow, states,
-            *arguments.values,
-        )  # fmt: skip
-        if len(answer) == 1:
-            ties.refuse(answer[0])
+        asked = tasks
+        while True:
+            tasks, applied = self._defaults.apply(asked), self._defaults.packed(asked)
+            arguments = Arguments(FIXED)
+            packed = record.pack(pack_tasks(tasks, arguments, needed))
+            now, *answer = self._run(
+                "submit", packed, has_one_twice(tasks), record.pack(tied) if tied else "", flow,
+                states, applied, *arguments.values,
+            )  # fmt: skip
+            if len(answer) > 1:
+                break
+            if answer[0][0] != b"defaults":
+                ties.refuse(answer[0])
+            self._defaults.hear(answer[0][1:])
         not_fresh, waiting, ended_before = answer
         if ended_before:
             self._relay()
-        return float(now), not_fresh, {id.decode() for id in waiting}, needed
+        return tasks, float(now), not_fresh, {id.decode() for id in waiting}, needed
 
     @retry_after_mending
     def reserve(
@@ -297,6 +313,9 @@ class RedisStore(Store):
 
     # Moving
 
+    def count_incoming(self) -> int:
+        return incoming.count_waiting(self._server)
+
     def take_in(self) -> None:
         while incoming.take(self._server, _TAKEN_IN):
             pass
@@ -331,8 +350,6 @@ class RedisStore(Store):
     checkpoint = _at_server(reads.checkpoint)
     queues = _at_server(reads.queues)
     figures = _at_server(queue_stats.figures)
-    totals = _at_server(queue_stats.totals)
-    put_totals = _at_server(queue_stats.put_totals)
     workers = _at_server(leases.workers)
     lost_workers = _at_server(leases.lost_workers)
     schedules = _at_server(schedule_calls.schedules)
@@ -342,11 +359,14 @@ class RedisStore(Store):
     attend = _at_server(leases.attend)
     record_once = _at_server(leases.record_once)
     recorded = _at_server(leases.recorded)
+    shared = _at_server(leases.shared)
+    put_shared = _at_server(leases.put_shared)
 
     bury = _at_server(leases.bury)
     holdings = _at_server(leases.holdings)
     drop_worker = _at_server(leases.drop_worker)
     drain_worker = _at_server(leases.drain_worker)
+    order_worker = _at_server(leases.order_worker)
 
     set_queue = _at_server(queue_calls.set_queue)
     drop_queue = _at_server(queue_calls.drop_queue)

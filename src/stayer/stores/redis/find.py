@@ -16,12 +16,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core.errors import BadInput
+from stayer.core.filters import EQUAL
 from stayer.core.json_match import matches
 from stayer.core.model import Filter, Page, Task
 from stayer.core.search import words
 from stayer.stores.redis import portions
 from stayer.stores.redis.connection.server import Server
-from stayer.stores.redis.record import Raw, created_and_seq, pack, tasks
+from stayer.stores.redis.record import NUMBER_OF, Raw, created_and_seq, pack, tasks
 
 _CURSOR = re.compile(r"\d{28}")
 _END_OF_TIME = 10**16 - 1
@@ -150,15 +151,16 @@ def _ask(part: Part, floor: Place, limit: int) -> tuple[list[Match], list[Part]]
 
 
 def _pack_filter(filter: Filter) -> Raw:
+    equal = [
+        (NUMBER_OF[name], value) for name in EQUAL if (value := getattr(filter, name)) is not None
+    ]
     return (
         filter.ids or False, filter.prefix or False, filter.queues or False, filter.states or False,
-        _unless_none(filter.name), _unless_none(filter.owner), filter.tags or False,
-        _unless_none(filter.worker),
+        _unless_none(filter.name), equal or False, filter.tags or False,
         False if filter.held is None else int(filter.held),
         False if filter.since is None else _micros(filter.since),
         False if filter.until is None else _micros(filter.until),
-        _unless_none(filter.flow), _unless_none(filter.key), _unless_none(filter.unique),
-        _unless_none(filter.fingerprint),
+        _unless_none(filter.flow), _unless_none(filter.fingerprint),
         [(word.plain, word.in_json) for word in words(filter.search or "")] or False,
         filter.has_files,
     )  # fmt: skip

@@ -22,6 +22,7 @@ from stayer.core.model import RUNNING, Change, NewTask, Task
 from stayer.core.submit import checks
 from stayer.core.submit.compare import find_differences
 from stayer.core.submit.json import parse_submission
+from stayer.stores.redis import defaults
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.pack import changes
@@ -67,6 +68,11 @@ def take(server: Server, limit: int) -> int:
             _refuse_long(server, *long)
         limit -= max(1, taken)
         room -= sum(map(len, items)) + sum(long[:1])
+    return count_waiting(server)
+
+
+def count_waiting(server: Server) -> int:
+    """Return how many items are there."""
     return int(server.ask("LLEN", key("incoming", server.address.prefix)))
 
 
@@ -86,7 +92,7 @@ def _take(server: Server, items: list[bytes]) -> int:
     packed: list[Raw] = []
     for item in items:
         if (id := id_to_delete(item)) is None:
-            packed.append((arguments.add(item), *_pack_submission(item, arguments)))
+            packed.append((arguments.add(item), *_pack_submission(server, item, arguments)))
         elif packed:
             break  # what stands before it may be the very task: first things first
         else:
@@ -187,9 +193,9 @@ def _refuse_odd_deletion(item: bytes) -> None:
             raise BadInput('delete takes one id and stands alone, as in {"delete": "film-1"}')
 
 
-def _pack_submission(item: bytes, arguments: Arguments) -> tuple[str, Raw]:
+def _pack_submission(server: Server, item: bytes, arguments: Arguments) -> tuple[str, Raw]:
     try:
-        return "task", pack_tasks([task_of(item)], arguments)[0]
+        return "task", pack_tasks(defaults.apply(server, [task_of(item)]), arguments)[0]
     except (BadInput, TypeError) as error:  # what one can't take must not stand in everyone's way
         return _pack_refusal(item, str(error))
 

@@ -123,7 +123,9 @@ What happened
                                    figures are counted; looked_through, up to where lists have
                                    been looked through for strays; identity, what tells this store
                                    from others; seal, the mark of a move (JSON); lost, workers
-                                   that were given up (JSON)
+                                   that were given up (JSON); totals, what was counted for
+                                   metrics; access and access uses, who may come in over HTTP,
+                                   hashed, and when they last did (JSON)
 
     <prefix>:once:<key>            string: what servers share, such as whose a worker is; expires
     <prefix>:strays                set: what stands somewhere without its record, until the

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
+import msgspec
+
 from stayer.core.errors import LeaseLost, Refused, UnknownWorker
 from stayer.core.liveness import lost_workers as lost
 from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import Task
 from stayer.core.units import format_duration
-from stayer.core.worker_model import Worker
+from stayer.core.worker_model import Worker, WorkerOrder
+from stayer.store.base import SharedName
 from stayer.stores.redis import record
 from stayer.stores.redis import workers as decode
 from stayer.stores.redis.connection.server import ScriptRefusal, Server
@@ -56,6 +59,17 @@ def recorded(server: Server, key: str) -> str | None:
     return None if there is None else there.decode()
 
 
+def shared(server: Server, name: SharedName) -> str | None:
+    """Read a value that servers share."""
+    there: bytes | None = server.ask("HGET", place("meta", server.address.prefix), name)
+    return None if there is None else there.decode()
+
+
+def put_shared(server: Server, name: SharedName, value: str, known: str | None) -> bool:
+    """Replace a value that servers share, unless somebody else was quicker."""
+    return bool(server.run("put_shared", name, value, known or "") == 1)
+
+
 def bury(server: Server, judge: str | None, silent: dict[str, int]) -> list[Task]:
     """Mark silent workers as dead; the answer is what dead ones still hold."""
     wanted = record.pack([part for pair in silent.items() for part in pair])
@@ -75,6 +89,17 @@ def drain_worker(server: Server, worker: str) -> Worker:
     except ScriptRefusal as refusal:
         _refuse(worker, refusal)
     return found
+
+
+def order_worker(server: Server, worker: str, order: WorkerOrder) -> Worker | None:
+    """Give a worker an order, unless it has been given another one meanwhile."""
+    ends_at = "" if order.ends_at is None else repr(float(order.ends_at))
+    given = (msgspec.json.encode(order), order.number, int(order.grace is not None), ends_at)
+    try:
+        found = decode.workers(server.run("order_worker", worker, *given))
+    except ScriptRefusal as refusal:
+        _refuse(worker, refusal)
+    return found[0] if found else None
 
 
 def drop_worker(

@@ -38,7 +38,8 @@ from stayer.core.notify.notices import Notice, hook_name
 from stayer.core.queue_model import Rate
 from stayer.core.schedules.model import Schedule
 from stayer.store import REMEMBERED
-from stayer.stores.redis import flows, notices, queue_stats, reads, record, schedules
+from stayer.store.base import MOVED_WITH_A_STORE
+from stayer.stores.redis import flows, leases, notices, queue_stats, reads, record, schedules
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.keys import escaped, key
 from stayer.stores.redis.pack.changes import Arguments
@@ -89,7 +90,16 @@ def dump(server: Server, stage: Stage, cursor: str | None, limit: int) -> Batch:
         case "counters":
             sampled = server.ask("HGET", key("meta", server.address.prefix), "sampled")
             last, until = reads.last_event(server), None if sampled is None else int(float(sampled))
-            return Batch((Counters(last_event=last, sampled=until),))
+            counters = Counters(
+                last_event=last,
+                sampled=until,
+                shared={
+                    name: value
+                    for name in MOVED_WITH_A_STORE
+                    if (value := leases.shared(server, name)) is not None
+                },
+            )
+            return Batch((counters,))
         case "queues":
             return Batch(tuple(queue(server, name) for name in names(server)))
         case "tasks":
@@ -177,6 +187,7 @@ def queue(server: Server, name: str) -> QueueCopy:
             if field.startswith("keep_")
         },
         notify=tuple(settings["notify"].split("\n")) if "notify" in settings else (),
+        defaults=settings.get("defaults", ""),
         logs_gone=number("logs_gone") or 0.0,
         results_gone=number("results_gone") or 0.0,
         shares=cast(Any, used),
@@ -387,6 +398,8 @@ def load_counters(server: Server, counters: Counters) -> None:
     put_seal(server, seal(server), counters.last_event)
     if counters.sampled is not None:
         server.ask("HSET", key("meta", server.address.prefix), "sampled", counters.sampled)
+    for name, value in counters.shared.items():
+        server.ask("HSET", key("meta", server.address.prefix), name, value)
 
 
 def _exact(value: float) -> str:
@@ -408,6 +421,7 @@ def _write_queue(copy: QueueCopy, prefix: str, _: float) -> Iterator[Command]:
     settings = {
         "paused": int(copy.paused), "limit": copy.limit, "key_limit": copy.key_limit,
         "fair": copy.fair, "notify": "\n".join(copy.notify) or None,
+        "defaults": copy.defaults or None,
         "rate": rate and rate.count, "rate_per": rate and _exact(rate.per),
         "tokens": _number(copy.tokens), "tokens_at": _number(copy.tokens_at),
         "lined": 1 if is_lined else None, "logs_gone": _exact(copy.logs_gone),

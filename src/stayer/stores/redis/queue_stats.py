@@ -32,17 +32,6 @@ def figures(
     return [each for each in found if each.queue or queues is None]
 
 
-def totals(server: Server) -> str | None:
-    """Return what was counted for metrics."""
-    known = server.run("totals")
-    return known.decode() if known else None
-
-
-def put_totals(server: Server, totals: str, known: str | None) -> bool:
-    """Keep this, unless somebody else was quicker."""
-    return bool(server.run("put_totals", totals, known or "") == 1)
-
-
 def _points(at: float, known: Raw) -> Iterator[Figures]:
     named = sorted(zip(known[::2], known[1::2], strict=True))
     for queue, text in named:

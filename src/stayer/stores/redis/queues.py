@@ -12,7 +12,8 @@ from stayer.core.limits import QUEUE
 from stayer.core.model import State
 from stayer.core.queue_model import Kept, QueueInfo, QueueSettings
 from stayer.core.queue_settings import refuse_key_limits
-from stayer.stores.redis import portions, record
+from stayer.core.submit.defaults import merge, read, written
+from stayer.stores.redis import defaults, portions, record
 from stayer.stores.redis.connection.server import ScriptRefusal, Server
 from stayer.stores.redis.reads import decode_queues
 
@@ -20,12 +21,19 @@ from stayer.stores.redis.reads import decode_queues
 def set_queue(server: Server, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
     """Change those settings that are named; raises BadInput if that makes too many key limits."""
     most = QUEUE["key_limits"].items
-    try:
-        answer = server.run("set_queue", name, record.pack(_packable(settings)), most)
-    except ScriptRefusal as refusal:
-        refuse_key_limits(int(refusal.details))
-        raise
-    return decode_queues(answer)[0]
+    while True:
+        packable = _packable(settings)
+        if asked := packable.pop("defaults", None):
+            known = defaults.of(server, name)
+            packable["defaults"] = known, written(merge(read(known), asked))
+        try:
+            answer = server.run("set_queue", name, record.pack(packable), most)
+        except ScriptRefusal as refusal:
+            if refusal.word == "CHANGED":
+                continue
+            refuse_key_limits(int(refusal.details))
+            raise
+        return decode_queues(answer)[0]
 
 
 def _packable(settings: QueueSettings) -> dict[str, record.Raw]:

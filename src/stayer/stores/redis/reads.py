@@ -12,6 +12,7 @@ from stayer.core.insight.kind import kind_of
 from stayer.core.model import STATES, Attempt, Checkpoint, Event, LogPiece, Statistics, Task, Usage
 from stayer.core.ordering.rate_limit import Bucket
 from stayer.core.queue_model import Kept, QueueInfo, Rate
+from stayer.core.submit.defaults import read as read_defaults
 from stayer.stores.redis import history, record
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.keys import key
@@ -122,7 +123,7 @@ def decode_queues(answer: Raw) -> list[QueueInfo]:
 
 def _queue(stored: Raw, listeners: Counter[str], now: float) -> QueueInfo:
     name, settings, key_limits, *rest = stored
-    paused, limit, key_limit, fair, *rate, notify = settings
+    paused, limit, key_limit, fair, *rate, notify, defaults = settings
     counts, oldest, retention = rest[:8], rest[8], rest[9]
     bucket = _bucket(*rate)
     return QueueInfo(
@@ -142,6 +143,7 @@ def _queue(stored: Raw, listeners: Counter[str], now: float) -> QueueInfo:
         workers=listeners[name.decode()],
         oldest=record.created_and_seq(oldest)[0] if oldest else None,
         retention=_retention.decode(retention),
+        defaults={} if defaults is None else read_defaults(defaults.decode()),
     )
 
 

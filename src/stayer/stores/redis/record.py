@@ -33,7 +33,7 @@ from stayer.core.model import (
     Usage,
     Value,
 )
-from stayer.core.submit.fresh import fresh_task
+from stayer.core.submit.fresh import fresh_task, moments
 
 Raw: TypeAlias = Any
 """What the server answers; typed again here."""
@@ -187,7 +187,8 @@ def _without_head(fields: list[Raw]) -> tuple[int, bytes]:
 
 
 _PLAIN = (
-    "id", "queue", "parameters", "owner", "name", "submitted_by", "generated", "delay", "expire"
+    "id", "queue", "parameters", "owner", "name", "submitted_by", "generated", "said", "delay",
+    "expire",
 )  # fmt: skip
 """What a plain task may have: all that is no part of a record, or of many."""
 
@@ -212,16 +213,15 @@ is_plain: Callable[[NewTask], bool] = generated.function(
 
 def task_as_submitted(new: NewTask, now: float, waits: bool, dependents: bool) -> Task:
     """Return a fresh task as the script has written it."""
-    eta = now + new.delay if new.delay is not None else new.eta
-    eta = None if eta is None else float(eta)
-    start_before = now + new.expire if new.expire is not None else new.start_before
+    eta, start_before, finish_before = moments(new, now)
     state: State = "scheduled" if eta is not None and eta > now else "pending"
     return fresh_task(
         new,
         now,
         "waiting" if waits else state,
         eta,
-        None if start_before is None else float(start_before),
+        start_before,
+        finish_before,
         len(new.after) + len(new.behind),
         dependents,
     )

@@ -15,6 +15,7 @@ from stayer.core.schedules.model import (
     pack_task,
     unpack_task,
 )
+from stayer.stores.redis import defaults
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.pack.changes import Arguments
 from stayer.stores.redis.pack.tasks import pack_tasks
@@ -65,7 +66,7 @@ def _pack_replaced(was: Schedule | None) -> bytes | str:
 def fire(server: Server, firing: Firing) -> bool:
     """Compare and swap, and with it the tasks."""
     arguments = Arguments(fixed=9)
-    packed = pack(pack_tasks(firing.tasks, arguments))
+    packed = pack(pack_tasks(defaults.apply(server, firing.tasks), arguments))
     moments = map(_number, (firing.updated, firing.seen, firing.last, firing.next))
     waiting = "1" if firing.waiting else ""
     fixed = (firing.name, *moments, waiting, packed)

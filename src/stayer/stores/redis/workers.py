@@ -9,12 +9,21 @@ import msgspec
 from stayer.core.insight import usage_series
 from stayer.core.insight.statistics import latest_values
 from stayer.core.model import Report
-from stayer.core.worker_model import Beat, Handles, Orders, Suspect, Worker, WorkerState
+from stayer.core.worker_model import (
+    Beat,
+    Handles,
+    Orders,
+    Suspect,
+    Worker,
+    WorkerOrder,
+    WorkerState,
+)
 from stayer.stores.redis.pack.changes import Arguments
 from stayer.stores.redis.record import Raw, order, text
 
 _words = msgspec.json.Decoder(tuple[str, ...])
 _handles = msgspec.json.Decoder(Handles)
+_worker_order = msgspec.json.Decoder(WorkerOrder)
 _json = msgspec.json.Encoder()
 _unpack = msgspec.msgpack.Decoder().decode
 
@@ -52,7 +61,7 @@ def _pack_report(report: Report, arguments: Arguments) -> tuple[Raw, ...]:
 
 def beat(answer: Raw) -> Beat:
     """Return the answer to a beat."""
-    now, orders, suspects, watched, drain = answer
+    now, orders, suspects, watched, drain, *order = answer
     return Beat(
         now=float(now),
         orders=tuple(
@@ -66,7 +75,13 @@ def beat(answer: Raw) -> Beat:
         ),
         watched=watched == 1,
         drain=drain == 1,
+        order=worker_order(order[0]) if order else None,
     )
+
+
+def worker_order(stored: str | bytes | None) -> WorkerOrder | None:
+    """Return what an operator wants of a worker."""
+    return None if stored is None else _worker_order.decode(stored)
 
 
 def _list_open_orders(stored: bytes) -> Raw:
@@ -108,4 +123,5 @@ def _worker(fields: dict[str, str], id: str, running: int, now: float) -> Worker
         beat_at=float(fields["beat_at"]),
         running=running,
         state=state,
+        order=worker_order(fields.get("order")),
     )

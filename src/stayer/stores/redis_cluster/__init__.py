@@ -97,6 +97,7 @@ class ClusterStore(Store):
 
     a_turn = 500
     in_parts = True
+    has_incoming = True
 
     def __init__(self, nodes: Nodes, clock: Callable[[], float] | None) -> None:
         self.url = nodes.url
@@ -257,10 +258,13 @@ class ClusterStore(Store):
     attend = retry_after_mending(_of_workers(Workers.attend))
     report = retry_after_mending(_of_workers(Workers.report))
     record_once = retry_after_mending(_of_workers(Workers.record_once))
+    shared = retry_after_mending(_of_workers(Workers.shared))
+    put_shared = _of_workers(Workers.put_shared)
     recorded = retry_after_mending(_of_workers(Workers.recorded))
     workers_of = retry_after_mending(_of_workers(Workers.list_seen))
     lost_workers = retry_after_mending(_of_workers(Workers.list_lost))
     drain_worker = _of_workers(Workers.drain)
+    order_worker = _of_workers(Workers.order)
     drop_worker = _of_workers(Workers.drop)
 
     @retry_after_mending
@@ -268,6 +272,9 @@ class ClusterStore(Store):
         return self._workers.all(self._shards.names())
 
     # Moving
+
+    def count_incoming(self) -> int:
+        return incoming.count_waiting(self._shards)
 
     def take_in(self) -> None:
         self._shards.plans.sweep()
@@ -381,13 +388,6 @@ class ClusterStore(Store):
         moments += fan_out.each(lambda shard: shard.sample())
         fan_out.check()
         return min(moment for moment in moments if moment is not None)
-
-    @retry_after_mending
-    def totals(self) -> str | None:
-        return self._shards.of(REGISTRY).totals()
-
-    def put_totals(self, totals: str, known: str | None) -> bool:
-        return self._shards.of(REGISTRY).put_totals(totals, known)
 
     # Notices
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from stayer.core.move.records import (
     Batch,
@@ -113,7 +114,7 @@ def _counters(shards: Shards, names: Sequence[str]) -> Counters:
     assert isinstance(known, Counters)
     numbers = [reads.last_event(shards.server_of(name)) for name in names]
     last = max(known.last_event, event_relay.last_event(shards), *numbers, 0)
-    return Counters(last_event=last, sampled=known.sampled)
+    return replace(known, last_event=last)
 
 
 _Places = Callable[[Server, str, int], list[tuple[str, Record | None]]]
@@ -196,7 +197,7 @@ def _prepare(shards: Shards, names: Sequence[str]) -> None:
     for name in missing:
         server = shards.server_of(name)
         one_shard.put_seal(server, mark)
-        one_shard.load_counters(server, known)
+        one_shard.load_counters(server, replace(known, shared={}))
         _relayed(shards, name, known.last_event)
         shards.sealed.add(name)
 

@@ -20,7 +20,8 @@ from stayer.core.errors import LeaseLost, StoreUnreachable, UnknownWorker
 from stayer.core.liveness.judge import BEATS_IN_A_LEASE
 from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import Report, Task
-from stayer.core.worker_model import Beat, Worker
+from stayer.core.worker_model import Beat, Worker, WorkerOrder
+from stayer.store import SharedName
 from stayer.stores.redis import RedisStore, leases, record
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.replica_acks import Unconfirmed
@@ -316,6 +317,12 @@ class Workers:
     def recorded(self, key: str) -> str | None:
         return self._registry().recorded(key)
 
+    def shared(self, name: SharedName) -> str | None:
+        return self._registry().shared(name)
+
+    def put_shared(self, name: SharedName, value: str, known: str | None) -> bool:
+        return self._registry().put_shared(name, value, known)
+
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         self._registry().attend(workers, seconds)
 
@@ -325,6 +332,13 @@ class Workers:
         for home in self._read_homes(worker):
             running += len(fan_out.at(home, partial(self._drain_at, home, worker)) or ())
         return _with_tasks(known, running)
+
+    def order(self, worker: str, order: WorkerOrder) -> Worker | None:
+        """Order it in the registry shard, whose answer to a beat brings it."""
+        known = self._registry().order_worker(worker, order)
+        if known is None or order.grace is None:
+            return known
+        return self.drain(worker)
 
     def _drain_at(self, home: str, worker: str) -> list[Task]:
         shard = self._shards.of(home)

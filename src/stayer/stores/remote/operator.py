@@ -11,6 +11,7 @@ from stayer.core.insight.explanation import Explanation
 from stayer.core.model import JSON, Submitted, Task, Value
 from stayer.core.submit.checks import written_value
 from stayer.core.submit.edits import Edits, written
+from stayer.core.worker_model import Worker
 from stayer.stores.remote import records
 from stayer.stores.remote.connection import Connection, path_of
 
@@ -112,6 +113,28 @@ class RemoteOperator:
 
     def drop_worker(self, worker: str) -> int:
         return int(self._ask("DELETE", path_of("workers", worker))["returned"])
+
+    def set_worker(
+        self,
+        worker: str,
+        *,
+        queues: Sequence[str] = (),
+        add_queues: Sequence[str] = (),
+        remove_queues: Sequence[str] = (),
+        slots: int | None = None,
+        reset: bool = False,
+    ) -> Worker:
+        body: JSON = {
+            "queues": list(queues), "add_queues": list(add_queues),
+            "remove_queues": list(remove_queues), "slots": slots, "reset": reset,
+        }  # fmt: skip
+        return records.read(Worker, self._ask("PATCH", path_of("workers", worker), body=body))
+
+    def stop_worker(self, worker: str, grace: float | None = None) -> Worker:
+        body: JSON = {} if grace is None else {"grace": grace}
+        return records.read(
+            Worker, self._ask("POST", path_of("workers", worker, "stop"), body=body)
+        )
 
     def _verb(self, id: str, verb: str, body: JSON = None) -> Task:
         return records.task(self._ask("POST", path_of("tasks", id, verb), body=body))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from typing import Any, Unpack
 from urllib.parse import urlsplit
@@ -29,6 +29,7 @@ from stayer.core.errors import (
     UnknownSchedule,
     UnknownTask,
 )
+from stayer.core.filters import PARAMETERS
 from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.insight.failures import Failures
 from stayer.core.insight.health import Finding
@@ -51,14 +52,14 @@ from stayer.core.model import (
     Task,
     Usage,
 )
-from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
+from stayer.core.notify.notices import NoticePage, NoticeState
 from stayer.core.ordering import rate_limit
-from stayer.core.queue_model import Kept, QueueInfo, QueueSettings
+from stayer.core.queue_model import QueueInfo, QueueSettings
 from stayer.core.schedules import parse
-from stayer.core.schedules.model import Firing, Schedule
+from stayer.core.schedules.model import Schedule
 from stayer.core.submit import checks
-from stayer.core.worker_model import Beat, Handles, Worker
-from stayer.store import Meanwhile, Store, Waiter
+from stayer.core.worker_model import Beat, Handles, Worker, WorkerOrder
+from stayer.store import Meanwhile, Waiter
 from stayer.stores.remote import records
 from stayer.stores.remote.connection import (
     ANSWER_TIMEOUT_S,
@@ -69,6 +70,7 @@ from stayer.stores.remote.connection import (
     TooManyWait,
     path_of,
 )
+from stayer.stores.remote.left_to_server import LeftToServer
 from stayer.stores.remote.operator import RemoteOperator
 from stayer.stores.remote.work import RemoteWork
 
@@ -80,8 +82,6 @@ _SUBMIT_TASKS, _SUBMIT_BYTES = 1000, 8_000_000
 """What goes into one submission."""
 _WATCH_S = 30.0
 """How long one request waits for events."""
-_NOTHING_TO_DO_S = 3600.0
-"""When to ask again for what the server does."""
 _POLL_S = 1.0
 """Between two looks, where the server lets no more requests wait."""
 _EARLIEST, _LATEST = 1e8, 253402300799.0
@@ -128,7 +128,7 @@ def _is_here(host: str) -> bool:
         return False
 
 
-class HttpStore(Store):
+class HttpStore(LeftToServer):
     """A store that a server has."""
 
     a_turn = 500
@@ -240,15 +240,8 @@ class HttpStore(Store):
         return [found.get(id) for id in ids]
 
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
-        query = {
-            "id": filter.ids, "prefix": filter.prefix, "queue": filter.queues,
-            "state": filter.states, "name": filter.name, "owner": filter.owner,
-            "key": filter.key, "unique": filter.unique,
-            "tag": filter.tags, "worker": filter.worker, "held": filter.held,
-            "since": _moment(filter.since), "until": _moment(filter.until), "flow": filter.flow,
-            "fingerprint": filter.fingerprint, "q": filter.search,
-            "meta": filter.meta, "where": filter.where,
-        }  # fmt: skip
+        query = {parameter: getattr(filter, name) for parameter, name in PARAMETERS.items()}
+        query |= {"since": _moment(filter.since), "until": _moment(filter.until)}
         tasks: list[Task] = []
         while True:
             page = {"cursor": cursor, "limit": min(_PAGE, limit - len(tasks))}
@@ -446,6 +439,9 @@ class HttpStore(Store):
     def drain_worker(self, worker: str) -> Worker:
         return records.read(Worker, self._ask("POST", path_of("workers", worker, "drain")))
 
+    def order_worker(self, worker: str, order: WorkerOrder) -> Worker | None:
+        raise StoreUnusable(f"{self.url} is a server, which orders workers itself")
+
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         body: JSON = {"workers": list(workers), "seconds": min(seconds, 300.0)}
         self._ask("POST", "/v1/workers/attend", body=body)
@@ -535,55 +531,6 @@ class HttpStore(Store):
             self._remote_operator.drop_worker(worker)
             return []
         return self._work.drop_worker(worker, number)
-
-    def bury(self, judge: str | None, silent: dict[str, int]) -> list[Task]:
-        return []  # who comes from outside judges nobody
-
-    # What the server sees to
-
-    def promote(self, limit: int) -> float | None:
-        return None
-
-    def due_schedules(self, limit: int) -> list[Schedule]:
-        return []
-
-    def fire(self, firing: Firing) -> bool:
-        return False
-
-    def sample(self) -> float:
-        return _NOTHING_TO_DO_S
-
-    def totals(self) -> str | None:
-        return None
-
-    def put_totals(self, totals: str, known: str | None) -> bool:
-        return False
-
-    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
-        return 0
-
-    def take_notices(
-        self, hooks: Sequence[str], limit: int, lease: float, age: float
-    ) -> list[Notice]:
-        return []
-
-    def add_notices(self, found: Sequence[Notice]) -> None:
-        pass
-
-    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
-        return False
-
-    def record_once(self, key: str, value: str, seconds: float) -> str:
-        raise self._for_servers()
-
-    def recorded(self, key: str) -> str | None:
-        raise self._for_servers()
-
-    def _for_servers(self) -> StoreUnusable:
-        return StoreUnusable(
-            f"{self.url} is a server: another server needs the database itself, give it its URL "
-            "(sqlite:…, redis:…)"
-        )
 
 
 def _portions(tasks: Sequence[NewTask]) -> Iterator[list[dict[str, JSON]]]:

@@ -61,7 +61,7 @@ class RemoteWork:
         answer = msgspec.convert(
             {
                 name: shown[name]
-                for name in ("now", "drain", "watched", "away", "undelivered", "proven")
+                for name in ("now", "drain", "order", "watched", "away", "undelivered", "proven")
                 if name in shown
             },
             Beat,

@@ -13,7 +13,7 @@ from stayer.core.notify.notices import list_targets
 from stayer.stores.sql import history
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.locking import lock_word_of
-from stayer.stores.sql.rows import by_seq, cells, hooks_from_cell, value_cell
+from stayer.stores.sql.rows import by_seq, changed_cell, hooks_from_cell, value_cell
 from stayer.stores.sql.select_limited import count_run
 from stayer.stores.sql.transaction import Cell, Composed, Row, Transaction
 
@@ -36,10 +36,15 @@ _RETURNED = ("commit.id", "commit.returned")
 
 
 def commit(tx: Transaction, changes: Sequence[Change]) -> tuple[list[Task | None], bool]:
-    """Each change by itself, then the tasks as they are now, and whether others are to hear."""
-    seqs, told = apply(tx, changes)
-    tasks = iter(by_seq(tx, [seq for seq in seqs if seq is not None]))
-    return [None if seq is None else next(tasks) for seq in seqs], told
+    """Apply each change by itself. Return the tasks as they are now, None where what a change names
+    does not hold any more, and whether the outbox has something to relay.
+    """
+    seqs, has_news = apply(tx, changes)
+    changed = [seq for seq in seqs if seq is not None]
+    if changed:
+        tx.commit_with_next()
+    tasks = iter(by_seq(tx, changed))
+    return [None if seq is None else next(tasks) for seq in seqs], has_news
 
 
 def delayed(changes: Sequence[Change], waited: float) -> Sequence[Change]:
@@ -50,8 +55,8 @@ def delayed(changes: Sequence[Change], waited: float) -> Sequence[Change]:
 
 
 def apply(tx: Transaction, changes: Sequence[Change]) -> tuple[list[int | None], bool]:
-    """The numbers of the tasks that were changed, None where nothing was done; and whether there is
-    something in the outbox now.
+    """Apply changes. Return the numbers of the tasks that were changed, None where nothing was
+    done; and whether there is something in the outbox now.
     """
     ledger = Ledger(tx)
     seqs = [_apply(tx, change, ledger) for change in changes]
@@ -91,12 +96,15 @@ def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     """Apply the effect of a change, if what it names still holds; the number of its task."""
     effect = change.effect
-    number, line = _line(change, tx.now, ledger)
+    number, line = line_of(change, tx.now, ledger)
     found = _update(tx, change, line)
     if found is None:
         return None
-    before, (seq, queue, share, since, dependents, *notify) = found
+    before, (seq, queue, share, since, dependents, length, *notify) = found
     _trace(ledger, change, number, seq, queue, before)
+    # Some databases tell the length before the line, some after it: a look more does no harm.
+    if effect.event is not None and not effect.ends and length + len(line) > history.LONGEST // 2:
+        ledger.grown(seq)
     if effect.ends_run and before == change.state and share is not None:
         count_run(tx, queue, share, tx.now - change.ago - since)
     if effect.ends and dependents:
@@ -117,10 +125,8 @@ def _update(tx: Transaction, change: Change, line: str) -> tuple[State, Row] | N
     """Write what becomes of the task and its history; the state that it was in, and what the rest
     needs to know. None: what the change names does not hold any more.
     """
-    effect = change.effect
-    values = _values(change, tx.now, tx.dialect.bytes_as_text)
-    columns = _columns(tuple(effect.sets), tuple(effect.times), effect.moment, effect.enters_lane,
-                       change.result is not UNSET, change.parameters is not UNSET)  # fmt: skip
+    values = values_of(change, tx.now, tx.dialect.bytes_as_text)
+    columns = columns_of(change)
     if change.unique_is_free:
         lock_word_of(tx, change.id)  # nobody else may claim its unique word meanwhile
     counted = change.losses_before is not None
@@ -128,13 +134,7 @@ def _update(tx: Transaction, change: Change, line: str) -> tuple[State, Row] | N
         Composed("commit", _FENCES[change.unique_is_free, counted], columns),
         *values,
         line,
-        change.id,
-        change.state,
-        change.worker,
-        change.attempt,
-        change.last_order,
-        *((tx.now,) if change.unique_is_free else ()),
-        *((change.losses_before,) if counted else ()),
+        *fence_values(change, *((tx.now,) if change.unique_is_free else ())),
     )
     if row is not None or not change.late:
         return None if row is None else (change.state, row)
@@ -149,7 +149,7 @@ def _update(tx: Transaction, change: Change, line: str) -> tuple[State, Row] | N
     return None if row is None else ("pending", row)
 
 
-def _line(change: Change, now: float, ledger: Ledger) -> tuple[int, str]:
+def line_of(change: Change, now: float, ledger: Ledger) -> tuple[int, str]:
     """The number of the event, 0 if it is none, and what the task's history gets."""
     effect = change.effect
     if effect.event is None:
@@ -181,27 +181,39 @@ def _trace(
         ledger.told(
             number, [change.id], queue, effect.event, change.attempt, change.worker, effect.note
         )
-        if not effect.ends:
-            ledger.grown(seq)
     if effect.wakes_queue:
         ledger.woken(queue)
     if effect.wakes_worker:
         ledger.ordered(change.worker)
 
 
-def _values(change: Change, now: float, as_text: bool) -> list[Cell]:
+def values_of(change: Change, now: float, as_text: bool) -> list[Cell]:
     """The values of the columns that the statement for a change sets, in its order."""
     effect = change.effect
     values: list[Cell] = [effect.to]
-    values += [cells(field, value) for field, value in effect.sets.items()]
+    values += [changed_cell(field, value) for field, value in effect.sets.items()]
     values += [now + seconds for seconds in effect.times.values()]
     if effect.moment is not None:
         values.append(now - change.ago)
     if change.result is not UNSET:
-        values.append(value_cell(cells("result", change.result), as_text))
+        values.append(value_cell(changed_cell("result", change.result), as_text))
     if change.parameters is not UNSET:
-        values.append(value_cell(cells("parameters", change.parameters), as_text))
+        values.append(value_cell(changed_cell("parameters", change.parameters), as_text))
     return values
+
+
+def fence_values(change: Change, *now: float) -> list[Cell]:
+    """What the conditions of `_FENCES` ask for."""
+    losses = () if change.losses_before is None else (change.losses_before,)
+    named = change.id, change.state, change.worker, change.attempt, change.last_order
+    return [*named, *now, *losses]
+
+
+def columns_of(change: Change) -> tuple[str, ...]:
+    """What the statement for a change sets."""
+    effect = change.effect
+    return _columns(tuple(effect.sets), tuple(effect.times), effect.moment, effect.enters_lane,
+                    change.result is not UNSET, change.parameters is not UNSET)  # fmt: skip
 
 
 @lru_cache(maxsize=256)

@@ -27,6 +27,15 @@ def groups(changes: Sequence[Change]) -> Iterator[list[Change]]:
         yield group
 
 
+def is_one_group(changes: Sequence[Change]) -> bool:
+    """Whether all of them can be completed together, each task once."""
+    return (
+        all(_is_plain(change) for change in changes)
+        and len({in_common(change) for change in changes}) == 1
+        and len({change.id for change in changes}) == len(changes)
+    )
+
+
 def _is_plain(change: Change) -> bool:
     return (
         change.effect is completion(change.state, change.worker)

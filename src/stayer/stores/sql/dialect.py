@@ -38,6 +38,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from stayer.core.filters import EQUAL
 from stayer.stores.sql.notices import COLUMNS as NOTICE_COLUMNS
 from stayer.stores.sql.rows import (
     FIELD_COLUMNS,
@@ -65,6 +66,21 @@ _COLUMNS = {
     "fields": FIELD_COLUMNS,
     "field_values": FIELD_VALUES,
 }
+_OWN = (
+    "count",
+    "event",
+    "event.old",
+    "last_event",
+    "reserve.next_of_all",
+    "submit.holders",
+    "watch",
+)
+"""Statements that every database has to bring, for there is no way to say them for all …"""
+_OWN_IF = {
+    "shares_settings": ("queue.share", "queue.keep"),
+    "locks_words": ("unique.lock", "unique.lock_of"),
+}
+"""… and those that it has to bring where its dialect says that it has them."""
 _encode = msgspec.json.Encoder().encode
 _Macro: TypeAlias = Callable[[str], str]
 
@@ -212,11 +228,12 @@ class Statements(dict[Named, str]):
         *own: Path,
         prefix: str = DEFAULT_PREFIX,
     ) -> None:
-        texts: dict[str, str] = {}
+        texts = {f"find.{name}": f"{column(name)} = ?" for name in EQUAL}
         for name in ("statements.sql", "notices.sql", "move.sql"):
             texts |= load(_HERE / name)
         for path in own:
             texts |= load(path)
+        _check_own(dialect, texts)
         self._dialect = dialect
         self._prefix = prefix
         self._texts = {**texts, **_COLUMNS, **columns}
@@ -267,6 +284,17 @@ class Statements(dict[Named, str]):
             return self._dialect.placeholder(int(found[1]) if found[1] else count)
 
         return _PARAMETER.sub(placeholder, self.named(text))
+
+
+def _check_own(dialect: Dialect, texts: Mapping[str, str]) -> None:
+    """Raise LookupError if a statement is missing that a database has to bring."""
+    needed = [*_OWN]
+    for attribute, names in _OWN_IF.items():
+        needed += names if getattr(dialect, attribute) else ()
+    if missing := [name for name in needed if name not in texts]:
+        raise LookupError(
+            f"{type(dialect).__name__}: its statements.sql lacks {', '.join(missing)}"
+        )
 
 
 def load(path: Path) -> dict[str, str]:

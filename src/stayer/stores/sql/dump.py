@@ -34,7 +34,8 @@ from stayer.core.move.records import (
     UsageCopy,
 )
 from stayer.core.queue_model import Rate
-from stayer.stores.sql import history, queue_stats, reads
+from stayer.store.base import MOVED_WITH_A_STORE
+from stayer.stores.sql import history, queue_stats, reads, shared_values
 from stayer.stores.sql.notices import notice_from_row
 from stayer.stores.sql.rows import (
     hooks_from_cell,
@@ -66,8 +67,16 @@ Found = tuple[Record, Row, int]
 def dump(tx: Transaction, stage: Stage, cursor: str | None, limit: int) -> Batch:
     """Some records of a stage."""
     if stage == "counters":
-        sampled = queue_stats.last_sampled(tx)
-        return Batch((Counters(last_event=reads.last_event(tx), sampled=sampled),))
+        counters = Counters(
+            last_event=reads.last_event(tx),
+            sampled=queue_stats.last_sampled(tx),
+            shared={
+                name: value
+                for name in MOVED_WITH_A_STORE
+                if (value := shared_values.shared(tx, name)) is not None
+            },
+        )
+        return Batch((counters,))
     first, read = _STAGES[stage]
     key: Row = first if cursor is None else tuple(_decode(cursor))
     records: list[Record] = []
@@ -86,7 +95,7 @@ def _queues(tx: Transaction, key: Row, limit: int) -> Iterator[Found]:
     for row in tx.all("dump.queues", *key, limit):
         (
             name, paused, most, key_limit, key_limits, rate, per, tokens, tokens_at, fair,
-            retention, notify, logs_gone, results_gone,
+            retention, notify, logs_gone, results_gone, defaults,
         ) = row  # fmt: skip
         shares = {share: (used, runs, at) for share, used, runs, at in tx.all("shares", name)}
         copy = QueueCopy(
@@ -94,7 +103,7 @@ def _queues(tx: Transaction, key: Row, limit: int) -> Iterator[Found]:
             key_limits=limits_from_cell(key_limits), rate=None if rate is None else Rate(rate, per),
             tokens=tokens, tokens_at=tokens_at, fair=fair, retention=retention_from_cell(retention),
             notify=hooks_from_cell(notify), logs_gone=logs_gone, results_gone=results_gone,
-            shares=shares,
+            shares=shares, defaults=defaults or "",
         )  # fmt: skip
         yield copy, (name,), 1000 + 100 * len(shares)
 

@@ -14,6 +14,7 @@ from itertools import islice
 
 from stayer.core import json_match
 from stayer.core.errors import BadInput
+from stayer.core.filters import EQUAL
 from stayer.core.json_match import matches
 from stayer.core.model import RUNNING, STATES, Filter, Page, Task
 from stayer.core.search import words
@@ -76,20 +77,11 @@ def _conditions(tx: Transaction, filter: Filter) -> _Conditions:
         conditions.add("ids", tx.array(filter.ids))
     if filter.prefix:
         conditions.add("prefix", filter.prefix, filter.prefix + _LAST)
-    if filter.flow is not None:
-        conditions.add("flow", filter.flow)
-    if filter.worker is not None:
-        conditions.add("worker", filter.worker)
+    for name in EQUAL:
+        if (value := getattr(filter, name)) is not None:
+            conditions.add(name, value)
     if filter.name is not None:
         conditions.add("name", filter.name, filter.name)
-    if filter.owner is not None:
-        conditions.add("owner", filter.owner)
-    if filter.key is not None:
-        conditions.add("key", filter.key)
-    if filter.unique is not None:
-        conditions.add("unique", filter.unique)
-    if filter.fingerprint is not None:
-        conditions.add("fingerprint", filter.fingerprint)
     if filter.held is not None:
         conditions.add("held", filter.held)
     if filter.has_files:

@@ -24,6 +24,20 @@ TRIMMED_EVERY = 10_000
 """How many events there are between two looks for old ones."""
 
 
+def differences(before: State | None, after: State) -> list[int]:
+    """How many more tasks are in each state if one comes from one into another."""
+    counts = [0] * len(STATES)
+    if before is not None:
+        counts[_POSITION[before]] -= 1
+    counts[_POSITION[after]] += 1
+    return counts
+
+
+def wakes(before: State | None, after: State) -> bool:
+    """Whether a task came, or a place under the queue's limit became free."""
+    return after == "pending" or (before in RUNNING and after not in RUNNING)
+
+
 class _Batch:
     """Events that differ only in task and number: a row."""
 
@@ -57,8 +71,7 @@ class Ledger:
         if before is not None:
             counts[_POSITION[before]] -= number
         counts[_POSITION[after]] += number
-        # A task came, or a place under the queue's limit became free.
-        if after == "pending" or (before in RUNNING and after not in RUNNING):
+        if wakes(before, after):
             counts[_WAKES] = 1
 
     def more_running(self, queue: str) -> int:

@@ -32,7 +32,8 @@ from stayer.core.move.records import (
 )
 from stayer.core.notify.notices import Notice
 from stayer.core.schedules.model import Schedule, pack_task
-from stayer.stores.sql import history, queue_stats
+from stayer.store.base import MOVED_WITH_A_STORE
+from stayer.stores.sql import history, queue_stats, shared_values
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import json_cell, task_cells
 from stayer.stores.sql.transaction import Row, Transaction
@@ -52,6 +53,10 @@ def _counters(tx: Transaction, records: Sequence[Counters]) -> None:
         tx.run("load.last_event", each.last_event, tx.now)
         if each.sampled is not None:
             tx.run("load.sampled", str(each.sampled))
+        for name in MOVED_WITH_A_STORE:
+            if name in each.shared:
+                known = shared_values.shared(tx, name)
+                shared_values.put_shared(tx, name, each.shared[name], known)
 
 
 def _queues(tx: Transaction, records: Sequence[QueueCopy]) -> None:
@@ -62,7 +67,7 @@ def _queues(tx: Transaction, records: Sequence[QueueCopy]) -> None:
             json_cell(each.key_limits) if each.key_limits else None,
             rate and rate.count, rate and rate.per, each.tokens, each.tokens_at, each.fair,
             json_cell(each.retention) if each.retention else None, json_cell(each.notify),
-            each.logs_gone, each.results_gone,
+            each.logs_gone, each.results_gone, each.defaults or None,
         )  # fmt: skip
         tx.many("shares.put", [(each.name, share, *used) for share, used in each.shares.items()])
 

@@ -13,7 +13,7 @@ INSERT INTO stayer_meta ("key", value) VALUES ('seal', ?) {upsert key} value = {
 -- name: dump.queues
 -- The last one before, limit.
 SELECT name, paused, "limit", key_limit, key_limits, rate, rate_per, tokens, tokens_at, fair, retention, notify,
-    logs_gone, results_gone
+    logs_gone, results_gone, defaults
 FROM stayer_queues
 WHERE name > ?1
 ORDER BY name
@@ -104,8 +104,8 @@ INSERT INTO stayer_events (number, at, ids, queue, event, attempt) VALUES (?, ?,
 -- name: load.queue
 INSERT INTO stayer_queues (
     name, paused, "limit", key_limit, key_limits, rate, rate_per, tokens, tokens_at, fair, retention, notify,
-    logs_gone, results_gone
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    logs_gone, results_gone, defaults
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 {or nothing name};
 
 -- name: load.there

@@ -66,19 +66,6 @@ def read(
     return [Figures(**dict(zip(FIELDS, checked(row, _FORM), strict=True))) for row in rows]
 
 
-def totals(tx: Transaction) -> str | None:
-    """What was counted for metrics."""
-    row = tx.one("totals")
-    return None if row is None else str(row[0])
-
-
-def put_totals(tx: Transaction, totals: str, known: str | None) -> bool:
-    """Keep this, unless somebody else was quicker."""
-    if known is None:
-        return tx.run("totals.first", totals) == 1
-    return tx.run("totals.replace", totals, known) == 1
-
-
 def _cells(point: Figures) -> Iterator[object]:
     return (getattr(point, name) for name in FIELDS)
 

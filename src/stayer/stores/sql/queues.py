@@ -9,6 +9,7 @@ from stayer.core.model import State
 from stayer.core.ordering.fair_share import FORGOTTEN
 from stayer.core.queue_model import QueueInfo, QueueSettings
 from stayer.core.queue_settings import merge_key_limits
+from stayer.core.submit import defaults
 from stayer.store import REMEMBERED
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.locking import keep_settings
@@ -32,6 +33,11 @@ def set_queue(tx: Transaction, name: str, settings: QueueSettings) -> QueueInfo:
         _tell(tx, name, "limited", wake=True)
     for statement, *values in changed:
         tx.run(statement, *values, name)
+    if asked := settings.get("defaults"):
+        row = tx.one("queue.defaults", tx.array([name]))
+        known = {} if row is None else defaults.read(row[1])
+        tx.run("queue.set_defaults", defaults.written(defaults.merge(known, asked)) or None, name)
+        _tell(tx, name, "defaults")
     [queue] = queues(tx, [name])
     retention = settings.get("retention")
     if not retention:

@@ -137,7 +137,8 @@ def checkpoint(tx: Transaction, id: str) -> Checkpoint | None:
 def queues(tx: Transaction, names: Sequence[str] = ()) -> list[QueueInfo]:
     """Queues with their counters."""
     rows = tx.all("queues", not names, tx.array(names))
-    return [queue_from_row(row, tx.now) for row in rows]
+    defaults: dict[str, str] = dict(tx.all("queue.all_defaults"))
+    return [queue_from_row(row, tx.now, defaults.get(row[0], "")) for row in rows]
 
 
 def _seq(tx: Transaction, id: str) -> int | None:

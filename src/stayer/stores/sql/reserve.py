@@ -30,7 +30,7 @@ from stayer.stores.sql.transaction import UNCLAIMED, Row, Transaction
 
 _attempt = attrgetter("attempt")
 _ALL = 2**31 - 1
-_MANY = 32
+MANY_LANES = 32
 """How many lanes are looked into, each by itself."""
 _LOOKED_AT = 50, 1000
 """How many tasks beyond those wanted are looked at where there are more, first and at last."""
@@ -44,11 +44,14 @@ def reserve(
     handles: Handles,
     ledger: Ledger,
 ) -> list[Task]:
-    """Queue by queue, the best of the lanes that the worker can run."""
+    """Give the worker the best tasks that it can run, queue by queue: it holds each under a new
+    attempt.
+    """
     are_locked = share_settings(tx, queues)
     for queue in queues[:1]:
         tx.prefetch("reserve.queue", queue)
-        tx.bulk.expect_lanes(tx, queue, _MANY + 1)
+        tx.bulk.expect_lanes(tx, queue, MANY_LANES + 1)
+        tx.bulk.expect_next(tx, worker, queue, limit, handles)
     registered = tx.one("reserve.worker", worker)
     if registered is None:
         raise LeaseLost(
@@ -60,6 +63,7 @@ def reserve(
     tasks: list[Task] = []
     for queue in queues:
         rules = _rules(tx, queue, ledger, are_locked)
+        tx.bulk.see(tx, worker, node, queue, rules is _OPEN)
         left = min(limit - len(tasks), rules.room(limit, tx.now))
         if left <= 0:
             continue
@@ -106,14 +110,14 @@ def best(
     """The next tasks of a queue, best first, from all lanes that are handled on this node; with
     `claim`, from now on for nobody else.
     """
-    names = _lanes(tx, queue, _MANY + 1)
-    if len(names) > _MANY:
+    names = _lanes(tx, queue, MANY_LANES + 1)
+    if len(names) > MANY_LANES:
         for more in _LOOKED_AT:
             standing = _along_the_order(tx, queue, limit, limit + more, handles, node)
             if standing is not None:
                 return claimed(tx, standing) if claim else standing
         names = _lanes(tx, queue, _ALL)
-    lanes = _handled(names, handles, node)
+    lanes = handled(names, handles, node)
     if not lanes:
         return []
     looking = "" if claim else UNCLAIMED
@@ -137,7 +141,7 @@ def _along_the_order(
             if seq is None or (start_before is not None and start_before <= tx.now):
                 continue
             if lane not in can_be_taken:
-                can_be_taken[lane] = bool(_handled([lane], handles, node))
+                can_be_taken[lane] = bool(handled([lane], handles, node))
             if can_be_taken[lane]:
                 found.append(seq)
                 if len(found) == limit:
@@ -241,7 +245,7 @@ def _chosen(
 ) -> list[int]:
     if not rules.lined:
         return best(tx, queue, limit, handles, node, claim=True)
-    lanes = _handled(_lanes(tx, queue, _ALL), handles, node)
+    lanes = handled(_lanes(tx, queue, _ALL), handles, node)
     return claimed(tx, best_in_lines(tx, queue, lanes, limit, rules.limits, rules.fair))
 
 
@@ -249,6 +253,6 @@ def _lanes(tx: Transaction, queue: str, limit: int) -> list[str]:
     return tx.bulk.lanes(tx, queue, limit)
 
 
-def _handled(lanes: Iterable[str], handles: Handles, node: str | None) -> list[str]:
+def handled(lanes: Iterable[str], handles: Handles, node: str | None) -> list[str]:
     """Those that a worker on this node (None: on any) can run."""
     return [name for name, lane in open_to(node, lanes) if handles_lane(lane, handles)]

@@ -31,9 +31,10 @@ from stayer.core.notify import notices
 from stayer.core.ordering.rate_limit import Bucket
 from stayer.core.queue_model import Kept, QueueInfo, Rate
 from stayer.core.schedules.model import Schedule, unpack_task
-from stayer.core.submit.fresh import BY_STORE
+from stayer.core.submit.defaults import read as read_defaults
+from stayer.core.submit.fresh import BY_STORE, moments
 from stayer.core.units import CENTURY
-from stayer.core.worker_model import Handles, Worker, WorkerState
+from stayer.core.worker_model import Handles, Worker, WorkerOrder, WorkerState
 from stayer.stores.sql import history
 from stayer.stores.sql.transaction import Cell, Row, Transaction
 
@@ -96,6 +97,7 @@ def literal(value: str | float) -> str:
 
 _words = msgspec.json.Decoder(tuple[str, ...])
 _handles = msgspec.json.Decoder(Handles)
+_worker_order = msgspec.json.Decoder(WorkerOrder)
 _fault = msgspec.json.Decoder(Fault)
 _usage = msgspec.json.Decoder(Usage)
 _statistics = msgspec.json.Decoder(Statistics)
@@ -249,6 +251,7 @@ class Born(NamedTuple):
     state: State
     eta: float | None
     start_before: float | None
+    finish_before: float | None
     upstreams: int
     dependents: bool
 
@@ -261,14 +264,14 @@ likeness: Callable[[NewTask], tuple[Any, ...]] = attrgetter(
 
 def born(new: NewTask, now: float, *, waits: bool = False, dependents: bool = False) -> Born:
     """This one, and those that are like it."""
-    eta = now + new.delay if new.delay is not None else new.eta
-    start_before = now + new.expire if new.expire is not None else new.start_before
+    eta, start_before, finish_before = moments(new, now)
     state: State = "scheduled" if eta is not None and eta > now else "pending"
     return Born(
         now,
         "waiting" if waits else state,
-        None if eta is None else float(eta),
-        None if start_before is None else float(start_before),
+        eta,
+        start_before,
+        finish_before,
         len(new.after) + len(new.behind),
         dependents,
     )
@@ -379,8 +382,8 @@ _QUEUE = form(
 )  # fmt: skip
 
 
-def queue_from_row(row: Row, now: float) -> QueueInfo:
-    """A row of the statement `queues`."""
+def queue_from_row(row: Row, now: float, defaults: str) -> QueueInfo:
+    """A row of the statement `queues`; its defaults come from another."""
     (
         name, paused, limit, retention, key_limit, key_limits, rate, rate_per, tokens, tokens_at,
         fair, notify, *counts, workers, oldest,
@@ -400,6 +403,7 @@ def queue_from_row(row: Row, now: float) -> QueueInfo:
         workers=workers,
         oldest=oldest,
         retention=retention_from_cell(retention),
+        defaults=read_defaults(defaults),
     )
 
 
@@ -440,15 +444,20 @@ def schedule_from_row(row: Row) -> Schedule:
 
 _WORKER = form(
     "2 text", "integer", "text", "integer", "text", "integer", "real", "integer", "text?",
-    "integer", "3 real", "integer",
+    "integer", "3 real", "integer", "text?",
 )  # fmt: skip
+
+
+def worker_order(cell: Cell) -> WorkerOrder | None:
+    """The column `worker_order`."""
+    return None if cell is None else _decoded(_worker_order, cell, None)
 
 
 def worker_from_row(row: Row, now: float) -> Worker:
     """A row of the statement `workers`."""
     (
         id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, started_at,
-        beat_at, lease_end, running,
+        beat_at, lease_end, running, order,
     ) = checked(row, _WORKER)  # fmt: skip
     state: WorkerState = "PROCESSING" if running else "IDLE"
     if draining:
@@ -460,6 +469,7 @@ def worker_from_row(row: Row, now: float) -> Worker:
         draining=draining != 0, lease=lease, keeps=keeps != 0,
         handles=None if handles is None else _handles.decode(handles), number=number,
         started_at=started_at, beat_at=beat_at, running=running, state=state,
+        order=worker_order(order),
     )  # fmt: skip
 
 
@@ -468,17 +478,13 @@ def orders_from_cell(cell: Cell) -> tuple[Order, ...]:
     return () if cell is None else _decoded(_orders, cell, ())
 
 
-def cells(change_field: str, value: Any) -> Cell:
-    """What a field of a Change is as a column."""
-    match change_field:
-        case "result":
-            return codec.pack(value, "result", codec.RESULT_LIMIT)
-        case "parameters":
-            return codec.pack(value, "parameters", codec.PARAMETERS_LIMIT)
-        case (
-            "error" | "orders" | "policy" | "notify" | "command" | "env" | "tags" | "code"
-            | "pinned" | "meta"
-        ):  # fmt: skip
-            return json_cell(value)
-        case _:
-            return value
+_IS_JSON_TEXT = frozenset(field.name for field in _DECODED)
+
+
+def changed_cell(field: str, value: Any) -> Cell:
+    """Return what a field of a Task that a change sets is as a column."""
+    if field == "result":
+        return codec.pack(value, "result", codec.RESULT_LIMIT)
+    if field == "parameters":
+        return codec.pack(value, "parameters", codec.PARAMETERS_LIMIT)
+    return json_cell(value) if field in _IS_JSON_TEXT else value

@@ -41,7 +41,7 @@ SELECT seq, queue FROM stayer_tasks WHERE id = ?;
 
 -- name: reserve.worker
 -- Locked, so that nobody gives it up meanwhile.
-SELECT node, draining FROM stayer_workers WHERE id = ? AND dead = {no} {lock};
+SELECT node, draining OR drain FROM stayer_workers WHERE id = ? AND dead = {no} {lock};
 
 -- name: reserve.queue
 SELECT paused, "limit" - reserved - started, lined, key_limit, key_limits, fair, rate, rate_per,
@@ -288,7 +288,7 @@ LIMIT ?;
 -- The values of the columns, a line of history, then what the conditions ask for. Conditions are those below.
 UPDATE stayer_tasks SET {sets}, history = history || ?
 {where}
-{returning seq, queue, share, reserved_at, dependents, notify,
+{returning seq, queue, share, reserved_at, dependents, length(history), notify,
     (SELECT q.notify FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue)};
 
 -- name: commit.id
@@ -389,9 +389,13 @@ SET node = ?1, pid = ?2, queues = ?3, slots = ?4, version = ?5, draining = ?6, l
     lease_end = {greatest}(lease_end, ?12 + ?7)
 WHERE id = ?13 AND dead = {no} AND (number < ?10 OR (number = ?10 AND nonce = ?11));
 
+-- name: beat.unordered
+-- The same, if there is no order to the worker.
+{beat} AND worker_order IS NULL;
+
 -- name: beat.wanted
--- Whether somebody watches the worker, and whether it is to drain.
-SELECT watched_until > ?, drain FROM stayer_workers WHERE id = ?;
+-- Whether somebody watches the worker, whether it is to drain, and what else is wanted of it.
+SELECT watched_until > ?, drain, worker_order FROM stayer_workers WHERE id = ?;
 
 -- name: beat.orders
 SELECT id, attempt, orders FROM stayer_tasks
@@ -450,12 +454,6 @@ SELECT usage FROM stayer_usage WHERE task = ? AND attempt = ? AND slot = ?;
 INSERT INTO stayer_logs (task, attempt, start, at, data) VALUES (?, ?, ?, ?, ?)
 {upsert task, attempt, start} data = {excluded data}, at = {excluded at};
 
--- name: report.log_end
-SELECT start + length(data) FROM stayer_logs
-WHERE task = ? AND attempt = ?
-ORDER BY start DESC
-LIMIT 1;
-
 -- name: report.log_trim
 -- task, attempt, end of the head, beginning of the tail.
 DELETE FROM stayer_logs
@@ -486,7 +484,8 @@ ORDER BY seq;
 SELECT id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, started_at,
     beat_at, lease_end,
     (SELECT count(*) FROM stayer_tasks AS t
-     WHERE t.worker = w.id AND t.state IN ('reserved', 'started'))
+     WHERE t.worker = w.id AND t.state IN ('reserved', 'started')),
+    worker_order
 FROM stayer_workers AS w
 WHERE dead = {no}
 ORDER BY started_at, id;
@@ -511,6 +510,12 @@ UPDATE stayer_meta SET value = ? WHERE "key" = 'lost';
 UPDATE stayer_workers
 SET times_watched = times_watched + CASE WHEN drain = {no} THEN 1 ELSE 0 END, drain = {yes}
 WHERE id = ? AND dead = {no};
+
+-- name: order.last
+SELECT worker_order FROM stayer_workers WHERE id = ? AND dead = {no} {lock};
+
+-- name: order
+UPDATE stayer_workers SET worker_order = ?, times_watched = times_watched + 1 WHERE id = ?;
 
 -- name: worker
 -- Locked, so that it neither beats nor takes anything meanwhile.
@@ -606,15 +611,15 @@ INSERT INTO stayer_meta (key, value) VALUES ('sampled', ?) {or nothing key};
 -- Up to when it is counted now, and was before: only one of several who count comes through.
 UPDATE stayer_meta SET value = ? WHERE key = 'sampled' AND value = ?;
 
--- name: totals
-SELECT value FROM stayer_meta WHERE key = 'totals';
+-- name: shared
+SELECT value FROM stayer_meta WHERE "key" = ?;
 
--- name: totals.first
-INSERT INTO stayer_meta (key, value) VALUES ('totals', ?) {or nothing key};
+-- name: shared.first
+INSERT INTO stayer_meta ("key", value) VALUES (?, ?) {or nothing key};
 
--- name: totals.replace
--- new, known.
-UPDATE stayer_meta SET value = ? WHERE key = 'totals' AND value = ?;
+-- name: shared.replace
+-- new, name, known.
+UPDATE stayer_meta SET value = ? WHERE "key" = ? AND value = ?;
 
 -- name: figures.submitted
 -- From, to: how many of each queue. A state at a time, along the index of lists; and what runs.
@@ -705,6 +710,16 @@ UPDATE stayer_queues SET fair = ? WHERE name = ?;
 
 -- name: queue.notify
 UPDATE stayer_queues SET notify = ? WHERE name = ?;
+
+-- name: queue.set_defaults
+UPDATE stayer_queues SET defaults = ? WHERE name = ?;
+
+-- name: queue.defaults
+-- Names: what those of them that have defaults say for tasks that say nothing.
+SELECT name, defaults FROM stayer_queues WHERE name {in texts ?} AND defaults IS NOT NULL;
+
+-- name: queue.all_defaults
+SELECT name, defaults FROM stayer_queues WHERE defaults IS NOT NULL;
 
 -- name: queue.retention
 UPDATE stayer_queues SET retention = ? WHERE name = ?;
@@ -895,27 +910,9 @@ id {in texts ?};
 -- name: find.prefix
 id >= ? AND id < ?;
 
--- name: find.flow
-flow = ?;
-
--- name: find.worker
-worker = ?;
-
 -- name: find.name
 -- Twice: of a function, or the first word of a command.
 (name = ? OR {first command} = ?);
-
--- name: find.owner
-owner = ?;
-
--- name: find.key
-key = ?;
-
--- name: find.unique
-"unique" = ?;
-
--- name: find.fingerprint
-fingerprint = ?;
 
 -- name: find.held
 held = ?;

@@ -14,17 +14,17 @@ from typing import Concatenate, ParamSpec, TypeVar, Unpack
 
 from stayer.core.errors import Refused, StoreError
 from stayer.core.flows.model import NewFlow
-from stayer.core.model import Change, Event, NewTask, Submitted, Task
+from stayer.core.model import Change, Event, NewTask, Report, Submitted, Task
 from stayer.core.move.records import Batch, Record, Seal, Stage
 from stayer.core.notify.notices import Notice
 from stayer.core.queue_model import Kept, QueueInfo, QueueSettings
-from stayer.core.worker_model import Handles
+from stayer.core.worker_model import Beat, Handles, Worker
 from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.sql import failures as failure_reads
 from stayer.stores.sql import files as file_operations
 from stayer.stores.sql import flows as flow_operations
 from stayer.stores.sql import notices as notice_operations
-from stayer.stores.sql import queue_stats, reads, sealing
+from stayer.stores.sql import queue_stats, reads, sealing, shared_values
 from stayer.stores.sql import queues as queue_operations
 from stayer.stores.sql import schedules as schedule_operations
 from stayer.stores.sql import workers as worker_operations
@@ -34,7 +34,6 @@ from stayer.stores.sql.find import find
 from stayer.stores.sql.joined import ROLL_BACK
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.load import load as load_records
-from stayer.stores.sql.record_once import record_once, recorded
 from stayer.stores.sql.reserve import following, promote, reserve
 from stayer.stores.sql.retention import forget, is_anything_old
 from stayer.stores.sql.submit import IdTaken, submit
@@ -48,15 +47,14 @@ _ID_TAKEN_TRIES = 5
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S", bound="SqlStore")
 
 
-def repeated(
-    operation: Callable[Concatenate[SqlStore, P], R],
-) -> Callable[Concatenate[SqlStore, P], R]:
+def repeated(operation: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """Make a method that is tried again as long as the store says that this may help."""
 
     @functools.wraps(operation)
-    def method(self: SqlStore, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         tries = 0
         while True:
             try:
@@ -192,7 +190,6 @@ class SqlStore(Store):
             self._relay()
         return tasks
 
-    @repeated
     def turn(
         self,
         worker: str,
@@ -205,6 +202,17 @@ class SqlStore(Store):
         """Commit, then reserve, in one transaction."""
         if meanwhile is not None:
             meanwhile()  # nobody else does it
+        return self._turn(worker, changes, queues, limit, handles)
+
+    @repeated
+    def _turn(
+        self,
+        worker: str,
+        changes: Sequence[Change],
+        queues: Sequence[str],
+        limit: int,
+        handles: Handles,
+    ) -> tuple[list[bool], Sequence[Task]]:
         asked_at = self.now()
         with self._database.write() as tx:
             ledger = Ledger(tx)
@@ -241,16 +249,27 @@ class SqlStore(Store):
 
     # Workers
 
-    beat = _writes(worker_operations.beat)
+    def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
+        """Renew a lease, at once if that is all there is to do."""
+        found = None
+        if number > 1 and not reports:
+            found = self._beat_at_once(worker, number, nonce)
+        return self._beat(worker, number, nonce, reports) if found is None else found
+
+    _beat = _writes(worker_operations.beat)
+    _beat_at_once = _writes(worker_operations.beat_at_once)
     bury = _writes(worker_operations.bury)
     holdings = _reads(worker_operations.holdings)
     workers = _reads(worker_operations.workers)
     lost_workers = _reads(worker_operations.lost_workers)
     attend = _writes(worker_operations.attend)
     report = _writes(worker_operations.report)
-    record_once = _writes(record_once)
-    recorded = _reads(recorded)
+    record_once = _writes(shared_values.record_once)
+    recorded = _reads(shared_values.recorded)
+    shared = _reads(shared_values.shared)
+    put_shared = _writes(shared_values.put_shared)
     drain_worker = _writes(worker_operations.drain_worker)
+    order_worker = _writes(worker_operations.order_worker)
     drop_worker = _writes(worker_operations.drop_worker)
 
     # Waiting
@@ -384,8 +403,6 @@ class SqlStore(Store):
 
     queues = _reads(reads.queues)
     figures = _reads(queue_stats.read)
-    totals = _reads(queue_stats.totals)
-    put_totals = _writes(queue_stats.put_totals)
     drop_queue = _writes(queue_operations.drop_queue)
     purge = _writes(queue_operations.purge)
 

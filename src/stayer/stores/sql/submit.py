@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from stayer.core.errors import BadInput, Refused
 from stayer.core.flows.model import NewFlow, check, explain_unique_conflict
 from stayer.core.model import NewTask, Submitted, Task
+from stayer.core.submit.defaults import with_defaults
 from stayer.store import REMEMBERED
 from stayer.stores.sql.flows import add_flow, taken, tie, upstream_states, waits_for
 from stayer.stores.sql.locking import lock_words
@@ -16,20 +17,32 @@ from stayer.stores.sql.transaction import Transaction
 
 
 class IdTaken(Exception):
-    """An id that was drawn at random is there already: the same submit came twice."""
+    """What was taken for granted is not so: an id that was drawn at random is there already, for
+    the same submit came twice; or a queue has defaults."""
 
 
 def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) -> list[Submitted]:
     """Look up the ids that callers chose, then insert what is new, in the order given. Should one
     be to run after what has failed already, the outbox says so.
 
-    `trusting`: ids drawn at random are not looked up; should one be there after all, raises
-    IdTaken, and the transaction is to be given up.
+    `trusting`: ids drawn at random are not looked up, nor, maybe, whether queues still have no
+    defaults. Should one be there after all, raises IdTaken, and the transaction is to be given up.
     """
     for new in tasks:
         if new.eta is not None and not math.isfinite(new.eta):
             raise BadInput(f"eta {new.eta}: give epoch seconds")
-    there, purged = _there(tx, [new.id for new in tasks if not (trusting and new.generated)])
+    chosen = [new.id for new in tasks if not (trusting and new.generated)]
+    queues = sorted({new.queue for new in tasks})
+    defaults: dict[str, str] = {}
+    if chosen or not tx.bulk.expect_no_defaults(tx, queues):
+        tx.prefetch("queue.defaults", tx.array(queues))
+        there, purged = _there(tx, chosen)
+        defaults = dict(tx.all("queue.defaults", tx.array(queues)))
+        tx.bulk.see_defaults(queues, defaults)
+    else:
+        there, purged = {}, set()
+    if defaults:
+        tasks = [with_defaults(new, defaults.get(new.queue, "")) for new in tasks]
     tied = [new for new in tasks if (new.after or new.behind) and new.id not in there]
     check(tied)
     states = upstream_states(tx, tied, tasks, {id: there[id].state for id in there}) if tied else {}
@@ -94,6 +107,9 @@ def _there(tx: Transaction, ids: list[str]) -> tuple[dict[str, Task], set[str]]:
     if not ids:
         return {}, set()
     wanted = tx.array(ids)
+    # In this order: one that is purged meanwhile must be found by one of them.
+    tx.prefetch("get", wanted)
+    tx.prefetch("submit.purged", wanted, tx.now - REMEMBERED)
     there = {row[0]: task_from_row(row) for row in tx.all("get", wanted)}
     purged = {row[0]: row for row in tx.all("submit.purged", wanted, tx.now - REMEMBERED)}
     for id in purged.keys() - there.keys():

@@ -14,7 +14,7 @@ from stayer.core.liveness import lost_workers as lost
 from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import Report, Statistics, Task, Usage
 from stayer.core.units import format_duration
-from stayer.core.worker_model import Beat, Orders, Suspect, Worker
+from stayer.core.worker_model import Beat, Orders, Suspect, Worker, WorkerOrder
 from stayer.store import LOG_HEAD, LOG_TAIL
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import (
@@ -24,8 +24,9 @@ from stayer.stores.sql.rows import (
     orders_from_cell,
     task_from_row,
     worker_from_row,
+    worker_order,
 )
-from stayer.stores.sql.transaction import Transaction
+from stayer.stores.sql.transaction import Cell, Row, Transaction
 
 _SUSPECT = form("text", "integer", "real")
 _LOST = form("text", "integer", "text", "2 real")
@@ -34,38 +35,76 @@ _LOST = form("text", "integer", "text", "2 real")
 def beat(
     tx: Transaction, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
 ) -> Beat:
-    """One row for the lease, whatever the worker runs; more only for what is new."""
-    if not reports:  # which may change what the first of these gives
-        tx.prefetch("beat.orders", worker.id)
-        tx.prefetch("beat.suspects", worker.id, tx.now)
-        tx.prefetch("beat.wanted", tx.now, worker.id)
+    """One row for the lease, whatever the worker runs; more only for what is new. What reports
+    change is written when it is known who holds it.
+    """
+    _expect(tx, worker.id, reports)
+    tx.prefetch("beat.wanted", tx.now, worker.id)
     if not _renew(tx, worker, number, nonce):
         raise LeaseLost(
             f"worker {worker.id} lost its lease: it was given up as dead, or another process uses "
             "its identity. Its tasks may run elsewhere by now"
         )
+    wanted = tx.one("beat.wanted", tx.now, worker.id)
+    order = None if wanted is None else worker_order(wanted[2])
+    if order is not None and order.ends_at is not None and order.ends_at < tx.now:
+        raise LeaseLost(
+            f"worker {worker.id} lost its lease: it was told to stop what it runs, and did not"
+        )
     for report in reports:
         _take(tx, worker.id, report)
+    _expect_news(tx, worker.id)
+    tx.commit_with_next()
+    return _news(tx, worker.id, wanted)
+
+
+def beat_at_once(tx: Transaction, worker: Worker, number: int, nonce: str) -> Beat | None:
+    """Renew a lease in one round trip, where there is nothing to report. None: nothing is done, for
+    the lease can't be renewed, or there is an order to the worker that has to be looked at first.
+    """
+    tx.prefetch("beat.wanted", tx.now, worker.id)
+    _expect_news(tx, worker.id)
+    tx.commit_with_next()
+    if tx.run("beat.unordered", *_about(worker, number, nonce), tx.now, worker.id) != 1:
+        return None
+    return _news(tx, worker.id, tx.one("beat.wanted", tx.now, worker.id))
+
+
+def _expect_news(tx: Transaction, worker: str) -> None:
+    """What a beat brings back will be asked for, and so may come with one answer."""
+    tx.prefetch("beat.orders", worker)
+    tx.prefetch("beat.suspects", worker, tx.now)
+
+
+def _news(tx: Transaction, worker: str, wanted: Row | None) -> Beat:
     orders = tuple(
         Orders(id, attempt, waiting)
-        for id, attempt, cell in tx.all("beat.orders", worker.id)
+        for id, attempt, cell in tx.all("beat.orders", worker)
         if (waiting := tuple(order for order in orders_from_cell(cell) if not order.acknowledged))
     )
-    rows = tx.all("beat.suspects", worker.id, tx.now)
+    rows = tx.all("beat.suspects", worker, tx.now)
     suspects = tuple(Suspect(*checked(row, _SUSPECT)) for row in rows)
-    watched, drain = tx.one("beat.wanted", tx.now, worker.id) or (0, 0)
+    watched, drain, order = wanted or (0, 0, None)
     return Beat(
-        now=tx.now, orders=orders, suspects=suspects, watched=watched != 0, drain=drain != 0
-    )
+        now=tx.now, orders=orders, suspects=suspects, watched=watched != 0, drain=drain != 0,
+        order=worker_order(order),
+    )  # fmt: skip
 
 
 def report(tx: Transaction, worker: str, reports: Sequence[Report]) -> list[bool]:
     """Take reports between beats."""
+    _expect(tx, worker, reports)
     return [_take(tx, worker, each) for each in reports]
 
 
-def _renew(tx: Transaction, worker: Worker, number: int, nonce: str) -> bool:
-    about = (
+def _expect(tx: Transaction, worker: str, reports: Sequence[Report]) -> None:
+    """Whether these tasks are the worker's will be asked."""
+    for report in reports:
+        tx.prefetch("report.task", report.id, worker, report.attempt)
+
+
+def _about(worker: Worker, number: int, nonce: str) -> tuple[Cell, ...]:
+    return (
         worker.node,
         worker.pid,
         json_cell(list(worker.queues)),
@@ -78,7 +117,10 @@ def _renew(tx: Transaction, worker: Worker, number: int, nonce: str) -> bool:
         number,
         nonce,
     )
-    now = tx.now
+
+
+def _renew(tx: Transaction, worker: Worker, number: int, nonce: str) -> bool:
+    about, now = _about(worker, number, nonce), tx.now
     if number == 1 and tx.run("beat.first", worker.id, *about, now, now, now + worker.lease):
         return True
     return tx.run("beat", *about, now, worker.id) == 1
@@ -92,17 +134,17 @@ def _take(tx: Transaction, worker: str, report: Report) -> bool:
     seq, orders = held
     if report.progress is not None:
         progress = replace(report.progress, at=tx.now)
-        tx.run("report.progress", json_cell(progress), tx.now, seq)
+        tx.send("report.progress", [(json_cell(progress), tx.now, seq)])
     if report.checkpoint is not None:
-        tx.run("report.checkpoint", seq, report.attempt, tx.now, report.checkpoint)
-        tx.run("report.saved", tx.now, seq)
+        tx.send("report.checkpoint", [(seq, report.attempt, tx.now, report.checkpoint)])
+        tx.send("report.saved", [(tx.now, seq)])
     if report.acknowledged and orders is not None:
         still_open = acknowledge(orders_from_cell(orders), report.acknowledged)
-        tx.run("report.orders", json_cell(still_open), seq)
+        tx.send("report.orders", [(json_cell(still_open), seq)])
     if report.log:
         _take_log(tx, seq, report)
     if report.paused is not None:
-        tx.run("report.paused", report.paused, tx.now, seq)
+        tx.send("report.paused", [(report.paused, tx.now, seq)])
     if report.usage is not None:
         _take_usage(tx, seq, report.attempt, replace(report.usage, at=tx.now))
     if report.statistics is not None:
@@ -112,24 +154,24 @@ def _take(tx: Transaction, worker: str, report: Report) -> bool:
 
 def _take_usage(tx: Transaction, seq: int, attempt: int, used: Usage) -> None:
     cell = json_cell(used)
-    tx.run("report.usage", cell, seq)
+    tx.send("report.usage", [(cell, seq)])
     start, width = usage_series.slot(used.ran)
-    tx.run("usage.point", seq, attempt, start, cell)
+    tx.send("usage.point", [(seq, attempt, start, cell)])
     if usage_series.begins_wider_grid(start, width):
-        tx.run("usage.thin", seq, attempt, width)
+        tx.send("usage.thin", [(seq, attempt, width)])
 
 
 def _take_statistics(tx: Transaction, seq: int, attempt: int, own: Statistics) -> None:
-    tx.run("report.metrics", json_cell(latest_values(own)), tx.now, seq)
-    tx.run("usage.point", seq, attempt, usage_series.STATISTICS, json_cell(own))
+    tx.send("report.metrics", [(json_cell(latest_values(own)), tx.now, seq)])
+    tx.send("usage.point", [(seq, attempt, usage_series.STATISTICS, json_cell(own))])
 
 
 def _take_log(tx: Transaction, seq: int, report: Report) -> None:
     pieces = ((seq, report.attempt, piece.start, tx.now, piece.data) for piece in report.log)
-    tx.many("report.log", pieces)
-    end = tx.one("report.log_end", seq, report.attempt)
-    if end is not None and end[0] > LOG_HEAD + LOG_TAIL:
-        tx.run("report.log_trim", seq, report.attempt, LOG_HEAD, end[0] - LOG_TAIL)
+    tx.send("report.log", pieces)
+    end = max(piece.start + len(piece.data) for piece in report.log)
+    if end > LOG_HEAD + LOG_TAIL:
+        tx.send("report.log_trim", [(seq, report.attempt, LOG_HEAD, end - LOG_TAIL)])
 
 
 def bury(tx: Transaction, judge: str | None, silent: dict[str, int]) -> list[Task]:
@@ -159,6 +201,24 @@ def drain_worker(tx: Transaction, worker: str) -> Worker:
     """Let its beats say that it is to take no more."""
     if not tx.run("drain", worker):
         raise _unknown(worker)
+    return _woken(tx, worker)
+
+
+def order_worker(tx: Transaction, worker: str, order: WorkerOrder) -> Worker | None:
+    """Let its beats bring the order, if nobody has given another meanwhile."""
+    known = tx.one("order.last", worker)
+    if known is None:
+        raise _unknown(worker)
+    last = worker_order(known[0])
+    if order.number != (0 if last is None else last.number) + 1:
+        return None
+    tx.run("order", json_cell(order), worker)
+    if order.grace is not None:
+        tx.run("drain", worker)
+    return _woken(tx, worker)
+
+
+def _woken(tx: Transaction, worker: str) -> Worker:
     if tx.dialect.lock:  # where there is one writer, the row itself tells
         tx.notify((), [worker])
     [found] = [each for each in workers(tx) if each.id == worker]

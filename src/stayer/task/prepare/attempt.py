@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from . import cache
 from .build import Builder, Spec
@@ -17,7 +17,16 @@ FAILED = 1
 _POLL_S = 0.02
 _NOT_FOR_US = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 """What somebody may send to the task: it has not begun, and must not end by them."""
-_NOBODY_WAITS = "stayer: another task prepares this environment; waiting for it\n"
+
+
+class Program(NamedTuple):
+    """What this process becomes."""
+
+    words: list[str]
+    file: str
+    """The program itself, looked for in the PATH if it has no slash."""
+    cwd: str | None
+    variables: dict[str, str]
 
 
 def main() -> NoReturn:
@@ -28,57 +37,98 @@ def main() -> NoReturn:
     with open(os.path.join(folder, "code.json")) as file:
         spec: Spec = json.load(file)
     began = time.clock_gettime(time.CLOCK_BOOTTIME)
-    attempt = Attempt(folder, spec)
     try:
-        environment = attempt.prepare()
-        words, program, cwd = attempt.words(environment.path)
+        if spec.get("image"):
+            from .images import prepare_image
+
+            name, program = prepare_image(spec, Conversation(folder))
+        else:
+            name, program = Attempt(folder, spec).prepare()
     except Unprepared as error:
         _fail(folder, error)
     except OSError as error:
         _fail(folder, Unprepared(f"its environment can't be prepared: {error}", passing=True))
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
-    name = os.path.basename(environment.path)
     _write(folder, "prepared", {"at": now, "took": now - began, "environment": name})
-    os.set_inheritable(environment.lock, True)
     for number in _NOT_FOR_US:
         signal.signal(number, signal.SIG_DFL)
-    _become(words, program, cwd, attempt.variables(environment.path))
+    _become(program)
+
+
+class Conversation:
+    """What is said to the worker, through files of the task's folder, and what it answers."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._said = False
+
+    def preparing(self, what: str) -> None:
+        """Tell it what goes on, the first time that there is something to tell."""
+        if not self._said:
+            self._said = True
+            _write(self._folder, "preparing", {"what": what})
+
+    def agree(self, resolved: Spec) -> Spec:
+        """Ask the worker to have it written down; what counts is what comes back."""
+        _write(self._folder, "resolved", resolved)
+        answer = os.path.join(os.path.dirname(self._folder), "pinned")
+        while True:
+            try:
+                with open(answer) as file:
+                    found: Spec = json.load(file)
+                break
+            except FileNotFoundError:
+                time.sleep(_POLL_S)
+        if found.get("refused"):
+            raise Unprepared(found["refused"], passing=True)
+        return found
 
 
 class Attempt:
     """One attempt's way to its environment."""
 
     def __init__(self, folder: str, spec: Spec) -> None:
-        self._folder = folder
         self._spec = spec
-        self._said: set[str] = set()
-        programs = Programs(for_programs(spec), spec["time_limit"])
+        self._worker = Conversation(folder)
+        self._says_that_it_waits = False
+        own = {name: os.environ[name] for name in spec["variables"] if name in os.environ}
+        programs = Programs(for_programs(spec, own), spec["time_limit"])
         self._builder = Builder(spec, programs)
 
-    def prepare(self) -> cache.Environment:
-        """Resolve, pin and build what has not been before; return the environment."""
+    def prepare(self) -> tuple[str, Program]:
+        """Resolve, pin and build what has not been before; return the name of the environment, and
+        what runs in it.
+        """
+        found = self._environment()
+        os.set_inheritable(found.lock, True)  # the task holds it as long as it lives
+        words, program, cwd = self._words(found.path)
+        return os.path.basename(found.path), Program(
+            words, program, cwd, self._variables(found.path)
+        )
+
+    def _environment(self) -> cache.Environment:
         pinned = self._spec.get("pinned")
         if pinned is None:
-            self._say_once("preparing", "resolves what it needs")
-            pinned = self._agree(self._builder.resolve())
+            self._worker.preparing("resolves what it needs")
+            pinned = self._worker.agree(self._builder.resolve())
         key = self._builder.key(pinned)
 
         def build(path: str, lock: cache.Lock) -> dict[str, object]:
-            self._say_once("preparing", f"builds environment {key[:12]}")
+            self._worker.preparing(f"builds environment {key[:12]}")
             return self._builder.build(pinned, path, lock)
 
         def wait() -> None:
-            self._say_once("preparing", "waits for its environment, which another task builds")
-            if _NOBODY_WAITS not in self._said:
-                self._said.add(_NOBODY_WAITS)
-                say(_NOBODY_WAITS)
+            self._worker.preparing("waits for its environment, which another task builds")
+            if not self._says_that_it_waits:
+                self._says_that_it_waits = True
+                say("stayer: another task prepares this environment; waiting for it\n")
 
         found = cache.use(self._builder.envs, key, build, wait)
         if found.fresh:  # only then there is more than there was
             cache.evict(self._builder.envs, self._spec["cache_size"], self._spec["cache_age"])
         return found
 
-    def words(self, environment: str) -> tuple[list[str], str, str | None]:
+    def _words(self, environment: str) -> tuple[list[str], str, str | None]:
         """Return what to execute: the words, the file, and where."""
         spec = self._spec
         bin = os.path.join(environment, "venv", "bin")
@@ -98,7 +148,7 @@ class Attempt:
             return argv, own, cwd
         return argv, spec.get("program") or argv[0], cwd
 
-    def variables(self, environment: str) -> dict[str, str]:
+    def _variables(self, environment: str) -> dict[str, str]:
         """Return the variables of the task, with the programs of the environment first."""
         variables: dict[str, str] = dict(self._spec["env"])
         venv = os.path.join(environment, "venv")
@@ -107,21 +157,6 @@ class Attempt:
         return {
             **variables, "PATH": os.path.join(venv, "bin") + os.pathsep + path, "VIRTUAL_ENV": venv
         }  # fmt: skip
-
-    def _agree(self, resolved: Spec) -> Spec:
-        """Ask the worker to have it written down; what counts is what comes back."""
-        _write(self._folder, "resolved", resolved)
-        answer = os.path.join(os.path.dirname(self._folder), "pinned")
-        while True:
-            try:
-                with open(answer) as file:
-                    found: Spec = json.load(file)
-                break
-            except FileNotFoundError:
-                time.sleep(_POLL_S)
-        if found.get("refused"):
-            raise Unprepared(found["refused"], passing=True)
-        return found
 
     def _runtime(self, environment: str) -> str:
         """Return where our runner is found by a Python that has not got it: only it and what it
@@ -144,15 +179,11 @@ class Attempt:
                 cache.remove_tree(new)
         return folder
 
-    def _say_once(self, name: str, what: str) -> None:
-        """Tell the worker what goes on, the first time that there is something to tell."""
-        if name not in self._said:
-            self._said.add(name)
-            _write(self._folder, name, {"what": what})
 
-
-def for_programs(spec: Spec) -> dict[str, str]:
-    """Return the variables of uv and git: without what would change where they work."""
+def for_programs(spec: Spec, own: dict[str, str]) -> dict[str, str]:
+    """Return the variables of uv and git: without what would change where they work, and with
+    their own.
+    """
     folder: str = spec["folder"]
     given = {
         name: value
@@ -174,7 +205,7 @@ def for_programs(spec: Spec) -> dict[str, str]:
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
-        **spec["variables"],
+        **own,
     }
 
 
@@ -194,13 +225,13 @@ def _write(folder: str, name: str, content: dict[str, Any]) -> None:
     os.rename(path + ".new", path)
 
 
-def _become(words: list[str], program: str, cwd: str | None, variables: dict[str, str]) -> NoReturn:
+def _become(program: Program) -> NoReturn:
     try:
-        if cwd:
-            os.chdir(cwd)
-        if "/" in program:
-            os.execve(program, words, variables)
-        os.execvpe(program, words, variables)
+        if program.cwd:
+            os.chdir(program.cwd)
+        if "/" in program.file:
+            os.execve(program.file, program.words, program.variables)
+        os.execvpe(program.file, program.words, program.variables)
     except OSError as error:
-        say(f"stayer: can't run {words[0]}: {error.strerror}\n")
+        say(f"stayer: can't run {program.words[0]}: {error.strerror}\n")
         sys.exit(127)

@@ -54,9 +54,10 @@ class Lock:
             fcntl.flock(self.descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        return self._is_current()
+        return self.is_current()
 
-    def _is_current(self) -> bool:
+    def is_current(self) -> bool:
+        """Return whether nobody has removed its file, and with it the lock that others see."""
         try:
             return os.path.samestat(os.stat(self._path), os.fstat(self.descriptor))
         except FileNotFoundError:
@@ -87,14 +88,14 @@ def use(
     """Return the environment of this key, with its lock shared. `build` fills a new folder and
     returns what is to be remembered of it; `wait` is called again and again while others build.
     """
-    os.makedirs(envs, mode=0o700, exist_ok=True)
     while True:
+        os.makedirs(envs, mode=0o700, exist_ok=True)  # again: somebody may have deleted it
         for path in _copies(envs, key):
             lock = Lock(path)
             try:
                 fresh = not is_complete(path)
                 if fresh and lock.take(fcntl.LOCK_EX):
-                    _build(path, lock, build)
+                    _build_or_begin_anew(path, lock, build)
                 # To share it means to let go of it first: then it may be gone.
                 if lock.take(fcntl.LOCK_SH) and is_complete(path):
                     return _used(path, lock, fresh=fresh)
@@ -125,6 +126,17 @@ def _used(path: str, lock: Lock, *, fresh: bool = False) -> Environment:
     with contextlib.suppress(OSError):  # a full disk, or one that can't be written to any more
         os.utime(os.path.join(path, COMPLETE))
     return Environment(path, lock.descriptor, fresh=fresh)
+
+
+def _build_or_begin_anew(
+    path: str, lock: Lock, build: Callable[[str, Lock], dict[str, object]]
+) -> None:
+    """Build it; what fails because somebody has deleted the cache meanwhile is no failure."""
+    try:
+        _build(path, lock, build)
+    except Exception:
+        if lock.is_current():
+            raise
 
 
 def _build(path: str, lock: Lock, build: Callable[[str, Lock], dict[str, object]]) -> None:

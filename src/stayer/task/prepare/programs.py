@@ -1,4 +1,4 @@
-"""Running uv and git: what they print goes to the log, and a failure has their own words."""
+"""Running uv, git and podman: what they print goes to the log, and a failure has their words."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ _PASSING = re.compile(
     r"|dns error|name or service not known|temporary failure|could not resolve host"
     r"|network is unreachable|no route to host|timed? ?out|operation timed out"
     r"|unable to access|could not read from remote repository|early eof|unexpected disconnect"
+    r"|no such file or directory \(os error 2\)|not a git repository: '"
+    r"|no such host|server misbehaving|toomanyrequests|unexpected eof"
     r"|(?:status|error:?) (?:code )?\(?(?:429|5\d\d)\b|no space left on device|disk quota",
     re.IGNORECASE,
 )
-"""Words of trouble that may be over when it is tried again: network, server, disk."""
+"""Words of trouble that may be over when it is tried again: network, server, disk, and a cache that
+somebody has deleted meanwhile.
+"""
 _CREDENTIALS = re.compile(r"(://)[^/@\s]+@")
 
 
@@ -36,7 +40,7 @@ class Unprepared(Exception):
 
 
 class Programs:
-    """The two, with the variables that are for them alone, and the time that all of it may take."""
+    """These, with the variables that are for them alone, and the time that all of it may take."""
 
     def __init__(
         self,

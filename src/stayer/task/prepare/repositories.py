@@ -120,11 +120,15 @@ class _Alone:
     """Keeps others from changing a copy at the same time."""
 
     def __init__(self, path: str, programs: Programs) -> None:
+        self._path = path
         self._lock = Lock(path)
         self._programs = programs
 
     def __enter__(self) -> None:
         while not self._lock.take(fcntl.LOCK_EX):
+            if not self._lock.is_current():  # somebody has deleted it: another counts now
+                self._lock.close()
+                self._lock = Lock(self._path)
             self._programs.show_life()
             time.sleep(_POLL_S)
 

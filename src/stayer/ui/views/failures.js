@@ -63,12 +63,12 @@ function card(first, again) {
   });
   const node = h("section.card.failure", { "data-row": true, "aria-label": `${clean(first.type, 60)} in ${kind}` },
     h("div.failure-count", null, number, last),
-    h("div.failure-what", null, h("h3", null, h("span.failure-type", null, clean(first.type, 80)), h("span.quiet", null, " in "), kind), sample, bars.node, details),
+    h("div.failure-what", null, h("h3", null, h("span.failure-type", null, clean(first.type, 80)), h("span.quiet", null, " in "), kind), sample, bars.node, h("div.spark-ends.under", { "aria-hidden": "true" }, h("span", null, "24 h ago"), h("span", null, "now")), details),
     mayOperate() ? h("button.button", { type: "button", onclick: retry }, icon("retry"), "Retry all") : null);
   return { node, update: (/** @type {any} */ item) => {
     failure = item;
     text(number, count(item.count));
-    setTime(last, item.last, ago(item.last));
+    setTime(last, item.last, `last ${ago(item.last)}`);
     text(sample, clean(item.message || item.ending, 400));
     bars.update(item.lately);
     text(more, item.count > MEMBERS ? `All ${count(item.count)} of them` : "In the list of tasks");

@@ -26,7 +26,7 @@ export function open(main, _place, signal) {
     const page = await get("v1/flows", { limit: MOST }, { signal: stop });
     flows = page.flows;
     draw();
-    text(more, page.next ? `The newest ${count(MOST)}.` : "");
+    text(more, page.next ? `The newest ${count(flows.length)}.` : "");
     fill(none, flows.length ? null : empty("No flows yet", "A flow is tasks that run after each other, submitted as one thing.", COMMANDS.submitFlow));
   }, { interval: 3, matters: () => true });
   everySecond(signal, draw);

@@ -1,6 +1,6 @@
 // Nodes and their workers: alive or not, how full, what would be lost with them; and those that were lost.
 
-import { get, mayOperate, post, remove } from "../api.js";
+import { get, mayOperate, patch, post, remove } from "../api.js";
 import { ask } from "../dialogs.js";
 import { COMMANDS } from "../commands.js";
 import { attribute, fill, h, keyed, style, text } from "../dom.js";
@@ -61,6 +61,15 @@ function lostCard(worker) {
   return { node, update: () => setTime(since, worker.beat_at, `${duration(age(worker.beat_at) ?? 0)} ago`) };
 }
 
+/** What an operator wants of it that it does not do yet. @param {any} worker */
+function told(worker) {
+  const order = worker.order;
+  if (!order) return "";
+  if (typeof order.grace === "number") return "stop what it runs, and leave";
+  return [order.queues && String(order.queues) !== String(worker.queues) ? `take tasks from ${clean(order.queues.join(", "), 120)}` : "",
+    order.slots && order.slots !== worker.slots ? `run ${count(order.slots)} at once` : ""].filter(Boolean).join(", ");
+}
+
 /** @param {string} id @param {() => void} again */
 function workerCard(id, again) {
   const name = h("h3");
@@ -89,9 +98,29 @@ function workerCard(id, again) {
       toast(`The worker on ${clean(worker.node, 40)} takes no more tasks.`);
       again();
     } }) }, icon("pause"), "Drain");
+  const change = h("button.button.small", { type: "button", hidden: true, onclick: () => ask({
+    heading: `Change the worker on ${clean(worker.node, 40)}`, button: "Change",
+    sentence: "What it runs goes on. This goes before its flags and settings, until it leaves.",
+    fields: [
+      { name: "queues", label: "Queues", value: (worker.order?.queues ?? worker.queues).join(", "), required: true, hint: "Those it takes tasks from, the first ones first, with commas between them." },
+      { name: "slots", label: "Slots", value: String(worker.order?.slots ?? worker.slots), required: true, hint: "How many tasks it runs at once." }],
+    act: async (answers) => {
+      if (!/^[1-9]\d{0,8}$/.test(answers.slots)) throw new Error(`Slots: ${answers.slots} is not a number of tasks`);
+      await patch(`v1/workers/${encodeURIComponent(id)}`, { queues: answers.queues.split(",").map((each) => each.trim()).filter(Boolean), slots: Number(answers.slots) });
+      toast(`The worker on ${clean(worker.node, 40)} was told.`);
+      again();
+    } }) }, icon("edit"), "Change");
+  const stop = h("button.button.small.danger", { type: "button", hidden: true, onclick: () => ask({
+    heading: `Stop the worker on ${clean(worker.node, 40)}?`, button: "Stop it", danger: true,
+    sentence: "It stops what it runs within 30 seconds, hands that back to the queues, and leaves. If it does not answer, others get its tasks when its lease is over.",
+    act: async () => {
+      await post(`v1/workers/${encodeURIComponent(id)}/stop`);
+      toast(`The worker on ${clean(worker.node, 40)} was told to stop.`);
+      again();
+    } }) }, icon("drop"), "Stop");
   const node = h("section.card.worker", { "data-row": true },
-    h("div.queue-top", null, name, state, h("span.grow"), mayOperate() ? h("div.buttons", null, drain, drop) : null), process,
-    h("div.beat", null, h("span.quiet", null, "Last beat"), beat, h("div.meter", { "aria-hidden": "true" }, meter)), slots, tasks, figures);
+    h("div.queue-top", null, name, state, h("span.grow"), mayOperate() ? h("div.buttons", null, change, drain, stop, drop) : null), process,
+    h("div.beat", null, h("span.quiet", null, "Last heartbeat"), beat, h("div.meter", { "aria-hidden": "true" }, meter)), slots, tasks, figures);
   return { node, update: (/** @type {{worker: any, tasks: any[]}} */ item) => {
     worker = item.worker;
     const silent = age(worker.beat_at) ?? 0;
@@ -101,6 +130,9 @@ function workerCard(id, again) {
     setBadge(state, worker.state);
     drop.hidden = worker.state !== "STALE";
     drain.hidden = worker.draining || worker.state === "STALE";
+    const stops = typeof worker.order?.grace === "number";
+    stop.hidden = stops || worker.state === "STALE";
+    change.hidden = stops || worker.draining || worker.state === "STALE";
     setTime(beat, worker.beat_at, `${duration(silent)} ago, lease ${duration(worker.lease)}`);
     const part = Math.min(1, silent / Math.max(1, worker.lease));
     style(meter, "transform", `scaleX(${(1 - part).toFixed(3)})`);
@@ -114,11 +146,11 @@ function workerCard(id, again) {
       return { node: h("li", null, h("a", { href: href("task", task.id) }, nameOf(task, 40)), h("span.under.id", null, clean(task.id, 24)), lost),
         update: (now) => text(lost, `unsaved ${duration(unsaved(now))}`) };
     });
-    const mark = `${worker.slots} ${worker.running} ${worker.version} ${worker.queues}`;
+    const mark = `${worker.slots} ${worker.running} ${worker.version} ${worker.queues} ${worker.order?.number}`;
     if (figures.dataset.mark === mark) return;
     figures.dataset.mark = mark;
     fill(figures, [["Slots", `${count(worker.running)} of ${count(worker.slots)} in use`],
-      ["Queues", worker.queues.length ? clean(worker.queues.join(", "), 120) : "all"], ["Version", clean(worker.version, 30)],
+      ["Queues", worker.queues.length ? clean(worker.queues.join(", "), 120) : "all"], ...(told(worker) ? [["Told to", told(worker)]] : []), ["Version", clean(worker.version, 30)],
       ["Worker", clean(id, 80)]].map(([label, said]) => [h("dt", null, label), h("dd", null, said)]).flat());
   } };
 }

@@ -150,7 +150,7 @@ function tiles(view, state, tasks, failed) {
   const { stats } = state;
   const started = stats.tasks.started + stats.tasks.reserved;
   view.running.update(started, `of ${many(stats.slots, "slot")}`, href("tasks", "", { state: "started" }), "running");
-  const later = [stats.tasks.scheduled ? `${count(stats.tasks.scheduled)} scheduled` : "", stats.tasks.waiting ? `${count(stats.tasks.waiting)} after others` : ""];
+  const later = [stats.tasks.scheduled ? `${count(stats.tasks.scheduled)} scheduled` : "", stats.tasks.waiting ? `${count(stats.tasks.waiting)} after other tasks` : ""];
   view.pending.update(stats.tasks.pending, [stats.oldest ? `oldest for ${duration(age(stats.oldest))}` : "", ...later].filter(Boolean).join(" · ") || "none is late", href("tasks", "", { state: "pending" }), "pending");
   const perNode = new Map();
   let sum = 0;
@@ -161,7 +161,7 @@ function tiles(view, state, tasks, failed) {
   }
   const [worst] = [...perNode].sort((a, b) => b[1] - a[1]);
   view.risk.update(duration(sum), worst && sum ? `most on ${clean(worst[0] ?? "?", 24)}: ${duration(worst[1])}` : "nothing to lose", href("nodes"), sum > 3600 ? "warn" : undefined);
-  view.failed.update(count(failed), `${count(stats.tasks.failed)} kept`, href("failures"), failed ? "failed" : undefined);
+  view.failed.update(count(failed), `${count(stats.tasks.failed)} in the store`, href("failures"), failed ? "failed" : undefined);
   const stale = stats.workers.STALE;
   const alive = stats.workers.IDLE + stats.workers.PROCESSING + stats.workers.DRAINING;
   view.workers.update(alive, stale ? `${count(stale)} stale` : alive ? "all alive" : "none: start one", href("nodes"), alive ? "complete" : "failed", stale ? "failed" : undefined);

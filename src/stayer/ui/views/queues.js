@@ -84,8 +84,27 @@ function limitFields(queue) {
     { name: "rate", label: "Rate of starts, at most", value: queue.rate ?? "", placeholder: "no limit, or 100/1h" },
     { name: "fair", label: "Fair shares", value: FAIR[/** @type {"owner"} */ (queue.fair ?? "")], options: Object.values(FAIR), hint: "Who has used least lately goes first." },
     { name: "notify", label: "Notify", value: queue.notify.join(", "), placeholder: "nobody, or failed:mail, https://…", hint: "Of every task that ends in this queue." },
+    { name: "defaults", label: "Defaults of its tasks", rows: 2, value: Object.entries(queue.defaults).map(([name, value]) => `${name}=${written(value)}`).join("\n"), placeholder: "retries=3, time_limit=2h: one a line", hint: "What tasks have that don't say it when they are submitted." },
     ...Object.entries(KEPT).map(([name, label]) => ({ name, label, group: "How long ended tasks are kept", value: queue.retention[name] === undefined ? "" : spelled(queue.retention[name]), placeholder: "as the workers are set" })),
   ];
+}
+
+/** A default as it is written in a line. @param {any} value */
+const written = (value) => (Array.isArray(value) ? value.join(",") : typeof value === "object" ? JSON.stringify(value) : String(value));
+const DEFAULT_LISTS = ["retry_on", "give_up_on"];
+
+/** What the lines change. @param {any} queue @param {string} lines */
+function defaultChanges(queue, lines) {
+  /** @type {Record<string, any>} */
+  const changes = Object.fromEntries(Object.keys(queue.defaults).map((name) => [name, null]));
+  for (const line of lines.split("\n").map((each) => each.trim()).filter(Boolean)) {
+    const at = line.indexOf("=");
+    if (at < 1) throw new Error(`Defaults of its tasks: ${line} is not written FIELD=value`);
+    const [name, value] = [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+    const plain = /^[\d.]+$|^[{[]/.test(value) ? JSON.parse(value) : value;
+    changes[name] = DEFAULT_LISTS.includes(name) ? value.split(",").map((each) => each.trim()).filter(Boolean) : plain;
+  }
+  return changes;
 }
 
 /** What the answers to these change. @param {any} queue @param {Record<string, string>} answers */
@@ -101,6 +120,7 @@ function limitChanges(queue, answers) {
   return {
     limit: number(answers.limit), key_limit: number(answers.key_limit), key_limits: single,
     rate: answers.rate || null, fair: Object.entries(FAIR).find(([, said]) => said === answers.fair)?.[0] || null,
+    defaults: defaultChanges(queue, answers.defaults),
     notify: answers.notify.split(",").map((each) => each.trim()).filter(Boolean),
     retention: Object.fromEntries(Object.entries(KEPT).map(([name, label]) => {
       const length = answers[name] ? lengthOf(answers[name]) : null;
@@ -117,6 +137,7 @@ function limitsOf(queue) {
     queue.key_limit === null ? "" : `at most ${count(queue.key_limit)} with the same key`,
     ...Object.entries(queue.key_limits).map(([key, limit]) => `at most ${limit} with key ${clean(key, 30)}`),
     queue.rate ? `at most ${queue.rate} start` : "", queue.fair ? `fair shares between ${queue.fair}s` : "",
+    Object.keys(queue.defaults).length ? `defaults ${clean(Object.entries(queue.defaults).map(([name, value]) => `${name}=${written(value)}`).join(", "), 200)}` : "",
     queue.notify.length ? `notifies ${clean(queue.notify.join(", "), 120)}` : "",
   ].filter(Boolean).join(" · ");
 }
@@ -146,7 +167,7 @@ function queueCard(name, again) {
   const pausing = h("button.button.small", { type: "button", onclick: () => queue.paused
     ? act("resume", "Resume", "Its tasks may be taken again.") : act("pause", "Pause", "No more of its tasks are taken; what runs, runs on.") });
   const limiting = h("button.button.small", { type: "button", onclick: () => ask({
-    heading: `Settings of queue ${clean(name, 40)}`, button: "Set", wide: true, sentence: "They hold for all nodes together.", fields: limitFields(queue),
+    heading: `Settings of queue ${clean(name, 40)}`, button: "Save", wide: true, sentence: "They hold for all nodes together.", fields: limitFields(queue),
     act: async (answers) => {
       await patch(path, limitChanges(queue, answers));
       again();

@@ -89,7 +89,7 @@ async function add(again) {
 async function change(schedule, path, again) {
   const fields = await formOf(schedule.task, OF_EACH, "What to run");
   ask({
-    heading: `Change schedule ${clean(schedule.name, 40)}`, button: "Set", wide: true, fields: [...timeFields(schedule), ...fields],
+    heading: `Change schedule ${clean(schedule.name, 40)}`, button: "Save", wide: true, fields: [...timeFields(schedule), ...fields],
     act: async (answers) => {
       const changed = changes(schedule.task, ofTask(answers));
       const task = Object.fromEntries(Object.entries({ ...schedule.task, ...changed }).filter(([, value]) => value !== null));
@@ -140,7 +140,7 @@ function scheduleCard(name, again) {
     ? act("resume", "Resume", "It ticks again from now on; what came in the pause is left out.", "resumed")
     : act("pause", "Pause", "It submits nothing until it is resumed; what runs, runs on.", "paused") });
   const running = h("button.button.small", { type: "button", onclick: () => act("run", "Run", "Its task is submitted now, once, apart from its ticks.", "its task is in the queue") }, icon("signal"), "Run");
-  const changing = h("button.button.small", { type: "button", onclick: () => change(schedule, path, again) }, icon("set"), "Set");
+  const changing = h("button.button.small", { type: "button", onclick: () => change(schedule, path, again) }, icon("set"), "Edit");
   const past = h("div.past-runs", { role: "list", "aria-label": `Runs of ${shown}` });
   const all = h("a.more", { href: href("tasks", "", { prefix: `${name}@` }) }, "All runs");
   const dropping = h("button.icon-button", { type: "button", "aria-label": `Delete schedule ${shown}`, title: "Delete", onclick: () => ask({

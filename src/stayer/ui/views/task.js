@@ -189,14 +189,14 @@ function hero(view, task, expected) {
 }
 
 /** The code that a task asks for, in words. @param {any} code */
-const asked = (code) => [code.git, code.python && `Python ${code.python}`, ...(code.requirements ?? []).map((/** @type {string} */ line) => line.split(" --hash")[0]), ...(code.files ?? []).map((/** @type {{name: string}} */ file) => file.name)].filter(Boolean).join(", ");
+const asked = (code) => [code.image, code.git, code.python && `Python ${code.python}`, ...(code.requirements ?? []).map((/** @type {string} */ line) => line.split(" --hash")[0]), ...(code.files ?? []).map((/** @type {{name: string}} */ file) => file.name)].filter(Boolean).join(", ");
 
 /** What that has become. @param {any} found */
-const pinned = (found) => found.anew ? "to be resolved anew" : [`Python ${found.python}`, found.commit && `commit ${found.commit}`, found.lock && `lock ${found.lock.slice(0, 12)}`].filter(Boolean).join(", ");
+const pinned = (found) => found.anew ? "to be resolved anew" : [found.python && `Python ${found.python}`, found.image, found.commit && `commit ${found.commit}`, found.lock && `lock ${found.lock.slice(0, 12)}`].filter(Boolean).join(", ");
 
 /** What changes seldom: drawn when the record has changed. @param {ReturnType<typeof frame>} view @param {any} task */
 function facts(view, task) {
-  const mark = `${task.state} ${task.attempt} ${task.events.at(-1)?.number} ${task.priority} ${task.time_limit} ${task.silence_limit} ${task.memory_limit}`;
+  const mark = `${task.state} ${task.attempt} ${task.events.at(-1)?.number} ${task.priority} ${task.time_limit} ${task.silence_limit} ${task.memory_limit} ${task.finish_before}`;
   if (view.details.dataset.mark === mark) return;
   view.details.dataset.mark = mark;
   const limits = [task.time_limit && `${duration(task.time_limit)} of time`, task.silence_limit && `${duration(task.silence_limit)} of silence`, task.memory_limit && `${size(task.memory_limit)} of memory`].filter(Boolean);
@@ -204,6 +204,7 @@ function facts(view, task) {
   const rows = [
     ["Kind", clean(kind(task), 120)], ["Priority", count(task.priority)],
     ["Limits", limits.length ? limits.join(", ") : "none"],
+    ["Finish before", task.finish_before && setTime(h("time"), task.finish_before, absolute(task.finish_before).split(" (")[0])],
     ["Attempts", `${task.attempt}, failed ${task.failures}, interrupted ${task.interruptions}`],
     ["Retries", count(task.retries)],
     ["Flow", task.flow && h("a", { href: href("flow", task.flow) }, clean(task.flow, 80))],

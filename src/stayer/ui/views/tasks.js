@@ -19,7 +19,7 @@ export const title = "Tasks";
 const STATES = ["pending", "scheduled", "waiting", "reserved", "started", "complete", "failed", "cancelled"];
 const SEARCH = ["q", "Search id, name, command, parameters, tags, meta, error"];
 const FIELDS = [
-  ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["meta", "Meta (name=value)"], ["where", "Parameter (name=value)"], ["flow", "Flow"], ["fingerprint", "Fingerprint"], ["since", "Since (2h, 7d)"],
+  ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["meta", "Meta (name=value)", "Meta a=b"], ["where", "Parameter (name=value)", "Param a=b"], ["flow", "Flow"], ["fingerprint", "Fingerprint"], ["since", "Since (2h, 7d)", "Since 2h"],
 ];
 /** What the counts of the queues know of. */
 const COUNTED = ["queue", "state"];
@@ -261,8 +261,8 @@ function bar(filter, changed, signal) {
     number();
     changed();
   });
-  const [search, ...fields] = [SEARCH, ...FIELDS].map(([name, label]) => {
-    const input = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": label, placeholder: label, value: filter.get(name) ?? "", "data-search": name === "q", autocomplete: "off", spellcheck: "false", list: name === "name" ? KINDS : null }));
+  const [search, ...fields] = [SEARCH, ...FIELDS].map(([name, label, short]) => {
+    const input = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": label, title: label, placeholder: short ?? label, value: filter.get(name) ?? "", "data-search": name === "q", autocomplete: "off", spellcheck: "false", list: name === "name" ? KINDS : null }));
     /** @type {ReturnType<typeof setTimeout>} */
     let timer;
     input.addEventListener("input", () => {

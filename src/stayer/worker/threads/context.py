@@ -17,6 +17,7 @@ from typing import Any, Literal, Self, TypeAlias
 from stayer.core import codec
 from stayer.core.happenings import Fail, Happening, Interrupt, SetMeta, Stop
 from stayer.core.insight.statistics import Recorder
+from stayer.core.lifecycle import OVERDUE
 from stayer.core.model import JSON, Fault, LogPiece, Progress, Report, Task, Value
 from stayer.service import upstream_results
 from stayer.service.control import tasks as control
@@ -25,7 +26,7 @@ from stayer.task.checkpoints import Checkpoints
 from stayer.task.context import Context, TimedStep, in_this_thread
 from stayer.task.reports import Number, number, short
 
-Why = Literal["cancel", "interrupt", "timeout", "lost"]
+Why = Literal["cancel", "interrupt", "timeout", "deadline", "lost"]
 Tell: TypeAlias = "Callable[[ThreadContext, Report, bool], None]"
 """Sends news; the last argument: at once."""
 
@@ -184,6 +185,8 @@ class ThreadContext(Context):
                 return Stop()
             case "timeout":
                 return Fail(Fault("TimeLimit", "it ran longer than its time limit"), "timeout")
+            case "deadline":
+                return Fail(OVERDUE, "expired")
             case _:
                 return Interrupt("its worker stopped")
 

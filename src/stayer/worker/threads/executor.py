@@ -43,6 +43,8 @@ class Job:
 
     begun_at: float | None = None
     ended_at: float | None = None
+    deadline: float | None = None
+    """When it has to have ended, by `moment`; None: that is not known yet, or it has none."""
     outcome: Happening | None = None
     place = 0
     thread: int | None = None
@@ -130,6 +132,12 @@ class Executor:
     def running_jobs(self) -> list[Job]:
         with self._lock:
             return list(self._running)
+
+    def limit(self, number: int) -> None:
+        """Run so many at once from now on; what runs goes on. Not more than it was made for."""
+        with self._lock:
+            self._number = number
+            self._wanted = min(self._wanted, number)
 
     def take(self, tasks: Iterable[Job]) -> None:
         """These are next."""

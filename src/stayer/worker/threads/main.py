@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from stayer.core.errors import LeaseLost
-from stayer.core.safe_text import log_printably
+from stayer.core.safe_text import log_printably, set_log_level
 from stayer.keeper import kernel
 from stayer.stores import open_store
 from stayer.task.load_code import load_app
@@ -48,6 +48,7 @@ def begin(descriptor: int) -> NoReturn:
     setup = link.receive()
     if not isinstance(setup, Setup):
         _leave(CAN_NOT_BEGIN)
+    set_log_level(setup.log_level)
     _take_lock(Path(setup.state) / LOCK)
     try:
         app = cast(ThreadApp, load_app(setup.app))

@@ -13,12 +13,15 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
+from stayer.core import patterns
 from stayer.core.errors import LeaseLost, StoreError
 from stayer.core.happenings import Happening, Interrupt, Stop
 from stayer.core.model import Report, Task
 from stayer.core.refused_tasks import Refusals
 from stayer.core.worker_model import Orders
-from stayer.keeper.kernel import slept
+from stayer.keeper.kernel import moment, slept
 from stayer.service.degraded.partial import held_by
 from stayer.service.upkeep import due_work
 from stayer.store import Store, Waiter
@@ -29,6 +32,7 @@ from stayer.worker.threads.executor import Executor, Job
 from stayer.worker.threads.in_flight import InFlightFile
 from stayer.worker.threads.protocol import (
     Ask,
+    Change,
     Confine,
     ConfineDone,
     Finish,
@@ -68,7 +72,8 @@ class Pool:
         self._store = store
         self._app = app
         self._link = link
-        self._handles = handles_of(app.names)
+        routes: tuple[str, ...] = getattr(app, "routes", ())
+        self._handles = handles_of((*map(patterns.literal, app.names), *routes))
         self._refusals = Refusals()
         self._hands = Executor(app, setup.threads, begun_file, self._on_end)
         self._held: dict[tuple[str, int], Job] = {}
@@ -83,6 +88,7 @@ class Pool:
         self._news_number = self._delivered = 0
         self._recent: deque[tuple[float, int]] = deque()
         self._waiter: Waiter | None = None
+        self._waking = threading.Lock()
         self._asleep = self._has_slept = False
         self._has_changed = True
         self._unsure = True
@@ -106,8 +112,10 @@ class Pool:
         self._wake()
 
     def _wake(self) -> None:
-        if self._asleep and self._waiter is not None:
-            self._waiter.ring()
+        if self._asleep:
+            with self._waking:  # nobody rings what is closed
+                if self._waiter is not None:
+                    self._waiter.ring()
 
     # The loop
 
@@ -168,6 +176,8 @@ class Pool:
                         self._settling.add(self._unsent_ends.pop(number_sent))
                 case Finish(stop=stop):
                     self._finish(stop)
+                case Change(queues=queues, threads=threads):
+                    self._change(queues, threads)
                 case Confine(number=number, queues=queues):
                     self._confinement, self._queues = number, queues
                     self._has_changed = True
@@ -229,6 +239,11 @@ class Pool:
         limit = job.task.policy.time_limit or self._setup.time_limit
         if limit is not None and ran > limit and job.context.why is None:
             job.context.ask_to_stop("timeout")
+        if job.task.finish_before is not None and job.context.why is None:
+            if job.deadline is None:
+                job.deadline = moment() + job.task.finish_before - self._store.now()
+            if moment() >= job.deadline:
+                job.context.ask_to_stop("deadline")
 
     def _reconcile_if_unsure(self) -> None:
         """Compare with the store: at first, after an answer that got lost, when the machine has
@@ -387,6 +402,16 @@ class Pool:
         self._hand_back(self._hands.let_go(lambda job: True), "its worker stopped")
         for job in self._hands.running_jobs if stop else ():
             job.context.ask_to_stop("interrupt")
+
+    def _change(self, queues: tuple[str, ...], threads: int) -> None:
+        with self._waking:
+            if queues != self._setup.queues and self._waiter is not None:
+                self._waiter.close()
+                self._waiter = None
+        self._setup = replace(self._setup, queues=queues, threads=threads)
+        self._open_waiter()  # before the next reserve
+        self._hands.limit(threads)
+        self._has_changed = True
 
     # Small things
 

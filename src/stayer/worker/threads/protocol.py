@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from stayer.core.model import Report
+from stayer.core.safe_text import LogLevel
 from stayer.core.worker_model import Orders
 
 
@@ -33,6 +34,7 @@ class Setup(Struct, frozen=True, tag=True, kw_only=True):
     pings: bool = False
     """It understands a Pong. An older worker, whose code was upgraded while it runs, does not: it
     would listen no more."""
+    log_level: LogLevel = "info"
 
 
 class News(Struct, frozen=True, tag=True):
@@ -63,6 +65,15 @@ class Finish(Struct, frozen=True, tag=True):
     """Let what runs know that it should stop."""
 
 
+class Change(Struct, frozen=True, tag=True):
+    """From the worker: an operator wants it to take from these queues (as far as Confine lets it),
+    and to run so many at once.
+    """
+
+    queues: tuple[str, ...]
+    threads: int
+
+
 class Confine(Struct, frozen=True, tag=True):
     """From the worker: begin nothing of other queues than these from now on."""
 
@@ -89,7 +100,7 @@ class Pong(Struct, frozen=True, tag=True):
 
 
 Message: TypeAlias = (
-    Setup | News | NewsDelivered | Ask | Finish | Confine | ConfineDone | Ping | Pong
+    Setup | News | NewsDelivered | Ask | Finish | Change | Confine | ConfineDone | Ping | Pong
 )
 
 _encode = msgspec.msgpack.Encoder().encode

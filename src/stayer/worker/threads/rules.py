@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from stayer.core import patterns
 from stayer.core.model import Task
 from stayer.core.ordering.lanes import find_refused_variables, handles_lane, lane_of
 from stayer.core.refused_tasks import list_some, no_handler, other_queue
@@ -12,10 +11,10 @@ from stayer.core.worker_model import Handles
 
 
 def handles_of(names: Iterable[str]) -> Handles:
-    """Return what to reserve. Threads share the environment of their process: no task can have its
-    own.
+    """Return what to reserve, by patterns of names. Threads share the environment of their process:
+    no task can have its own.
     """
-    return Handles(names=tuple(map(patterns.literal, names)), variables=(), threads=True)
+    return Handles(names=tuple(names), variables=(), threads=True)
 
 
 def refusal(task: Task, handles: Handles, queues: Collection[str]) -> str | None:

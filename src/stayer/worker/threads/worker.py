@@ -20,9 +20,10 @@ from stayer.core.happenings import Happening, Interrupt, Note, Start, Stop, Work
 from stayer.core.lifecycle import NOT_TO_THREADS, decide
 from stayer.core.model import RUNNING, Change, Report, Task
 from stayer.core.queue_model import Kept
+from stayer.core.safe_text import LogLevel
 from stayer.core.units import format_duration
 from stayer.core.version import __version__
-from stayer.core.worker_model import Beat, Orders, Worker
+from stayer.core.worker_model import Beat, Orders, Worker, WorkerOrder
 from stayer.keeper.kernel import awake
 from stayer.service.degraded.partial import held_by
 from stayer.service.lease.heartbeat import moment
@@ -61,15 +62,17 @@ class ThreadOptions(Struct, frozen=True, kw_only=True):
     """The URL with its password, for the pool."""
     app: str
     names: tuple[str, ...]
-    """Of the tasks in it."""
+    """Of the tasks in it, as patterns."""
     threads: int
     queues: tuple[str, ...] = ("default",)
     evenly: bool = False
     lease: float = 120.0
+    heartbeat: float | None = None
     grace: float = 30.0
     time_limit: float | None = None
     environment: dict[str, str] = {}
     log: str | None = None
+    log_level: LogLevel = "info"
     retention: dict[Kept, float] = {}
 
 
@@ -77,8 +80,9 @@ class ThreadsWorker(BeatingWorker):
     """One worker and its pool, from its start to its leave."""
 
     def __init__(self, store: Store, state: StateDirectory, options: ThreadOptions) -> None:
-        super().__init__(store, state)
-        self._options = options
+        super().__init__(store, state, options.heartbeat)
+        self._given = self._options = options
+        """As it was started, and with what an operator has changed since."""
         self._pool: PoolProcess | None = None
         self._sampler = Sampler(store)
         self._passed_on: dict[tuple[str, int], int] = {}
@@ -109,6 +113,7 @@ class ThreadsWorker(BeatingWorker):
 
     def _once(self) -> None:
         self._handle_signals()
+        self._carry_out_worker_orders()
         self._reconcile_after_sleep()
         self._become_new_if_buried()
         self._look_after_pool()
@@ -165,12 +170,12 @@ class ThreadsWorker(BeatingWorker):
                 self._send_description()
                 self._send(protocol.Finish(stop=False))
             elif number == signal.SIGQUIT or (number == signal.SIGINT and self._stopping):
-                self._stop(0.0)
+                self._stop_all(0.0)
             else:
                 # HUP too: threads can't outlive their process.
-                self._stop(self._options.grace)
+                self._stop_all(self._options.grace)
 
-    def _stop(self, grace: float) -> None:
+    def _stop_all(self, grace: float) -> None:
         self._stopping = True
         self._patience.be_brief()
         if self._pool is not None:
@@ -181,6 +186,26 @@ class ThreadsWorker(BeatingWorker):
         at = awake() + grace
         self._kill_at = at if self._kill_at is None else min(self._kill_at, at)
         self._send(protocol.Finish(stop=True))
+
+    def _change(self, order: WorkerOrder) -> None:
+        """Take from other queues, or run fewer at once; what runs goes on."""
+        given = self._given
+        if order.slots is not None and order.slots > given.threads:
+            logger.warning(
+                "an operator wants %d slots: it was started with %d threads, and has no more",
+                order.slots, given.threads,
+            )  # fmt: skip
+        self._options = replace(
+            given,
+            queues=given.queues if order.queues is None else order.queues,
+            threads=min(order.slots or given.threads, given.threads),
+        )
+        self._send(protocol.Change(self._options.queues, self._options.threads))
+        self._send_description()
+        logger.info(
+            "an operator has changed this worker: it takes tasks from %s, %d at once",
+            ", ".join(self._options.queues), self._options.threads,
+        )  # fmt: skip
 
     def _become_new_if_buried(self) -> None:
         """Act as if buried: kill what runs under the old name, then begin again under a new one."""
@@ -334,15 +359,18 @@ class ThreadsWorker(BeatingWorker):
                 queues=options.queues,
                 confined=self._proven,
                 evenly=options.evenly,
-                threads=options.threads,
+                threads=self._given.threads,
                 lease=options.lease,
                 time_limit=options.time_limit,
                 state=str(self._state.path),
                 pings=True,
+                log_level=options.log_level,
             )
             self._pool = PoolProcess(
                 setup, self._state.lease_path, options.environment, options.log, self._bell
             )
+        if options is not self._given:
+            self._send(protocol.Change(options.queues, options.threads))
 
     def _pass_on_orders(self) -> None:
         while self._orders:

@@ -4,7 +4,7 @@
 --        keeps, number, nonce, handles as JSON or '', alone: the registry shard of a cluster has not heard of it), 4 the
 --        reports (MessagePack, see workers.py); the rest: checkpoints and pieces of logs
 -- returns {now, {id, attempt, orders (MessagePack), …}, {worker, number, lease, …} of suspects,
---        watched (1 or 0), drain (1 or 0)}, or the error LEASELOST
+--        watched (1 or 0), drain (1 or 0), what else is wanted of it (JSON, or nothing)}, or the error LEASELOST
 -- include: reports, empty_writes
 
 local who = cmsgpack.unpack(ARGV[3])
@@ -12,7 +12,7 @@ local me, lease, number, nonce = who[1], who[8], who[10], who[11]
 local key = @worker(me)
 
 local function renew()
-  local known = call('HMGET', key, 'number', 'nonce', 'dead', 'lease_end')
+  local known = call('HMGET', key, 'number', 'nonce', 'dead', 'lease_end', 'ends_at')
   local ends = now + lease
   if not known[1] then
     if number ~= 1 then return false end
@@ -25,6 +25,7 @@ local function renew()
     if known[3] or number < last_number or (number == last_number and nonce ~= known[2]) then
       return false
     end
+    if known[5] and tonumber(known[5]) < now then return false end -- it was told to stop, and did not
     ends = math.max(ends, tonumber(known[4]))
   end
   call('SADD', @workers(), me) -- also later: the list may have been lost
@@ -81,9 +82,9 @@ suspect(call('ZRANGEBYSCORE', @late(), '-inf', '(' .. exact(now)))
 -- Last heard in a future that a clock set back has taken away.
 suspect(call('ZRANGEBYSCORE', @early(), '(' .. exact(now), '+inf'))
 
-local wanted = call('HMGET', key, 'watched_until', 'drain')
+local wanted = call('HMGET', key, 'watched_until', 'drain', 'order')
 local watched = tonumber(wanted[1] or 0) > now
-return {exact(now), orders, suspects, watched and 1 or 0, wanted[2] and 1 or 0}
+return {exact(now), orders, suspects, watched and 1 or 0, wanted[2] and 1 or 0, wanted[3]}
 
 -- script: report
 -- Store.report: take the reports of a worker between two of its beats.

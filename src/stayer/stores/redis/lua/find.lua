@@ -1,8 +1,8 @@
 -- script: find
 -- Store.find: tasks that match, newest first.
--- ARGV   3 the filter (MessagePack: ids, prefix, queues, states, name, owner, tags, worker, held (1 or 0),
---        since and until as µs with 16 digits, flow, key, unique, fingerprint, words to search for
---        as {as it is, as in JSON}, has files; false where nothing is asked), 4 the cursor or '', 5 the place above which all that is wanted stands, or '', 6 how many are wanted,
+-- ARGV   3 the filter (MessagePack: ids, prefix, queues, states, name, what fields are equal to as {number,
+--        value}, tags, held (1 or 0), since and until as µs with 16 digits, flow and fingerprint once
+--        more, for the lists of them, words to search for as {as it is, as in JSON}, has files; false where nothing is asked), 4 the cursor or '', 5 the place above which all that is wanted stands, or '', 6 how many are wanted,
 --        7 how many lists and tasks may be looked at, 8 how many queues may
 -- returns {where to go on, or '' at the end, values, kept apart}; or, where there are more queues than that, {all
 --         queues}: some of them at a time are to be asked for
@@ -11,8 +11,8 @@
 
 local filter, cursor, floor = cmsgpack.unpack(ARGV[3]), ARGV[4], ARGV[5]
 local wanted, budget, most_queues = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local F_IDS, F_PREFIX, F_QUEUES, F_STATES, F_NAME, F_OWNER, F_TAGS, F_WORKER, F_HELD, F_SINCE, F_UNTIL,
-  F_FLOW, F_KEY, F_UNIQUE, F_FINGERPRINT, F_SEARCH, F_FILES = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17
+local F_IDS, F_PREFIX, F_QUEUES, F_STATES, F_NAME, F_EQUAL, F_TAGS, F_HELD, F_SINCE, F_UNTIL, F_FLOW,
+  F_FINGERPRINT, F_SEARCH, F_FILES = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14
 local STATES = {'waiting', 'scheduled', 'pending', 'held', 'reserved', 'started', 'complete', 'failed', 'cancelled'}
 local FEW = 5000
 
@@ -23,9 +23,15 @@ local function as_set(list)
   return set
 end
 local queues, states = as_set(filter[F_QUEUES]), as_set(filter[F_STATES])
-local is_loose = filter[F_NAME] or filter[F_OWNER] or filter[F_TAGS] or filter[F_WORKER] or filter[F_HELD]
-  or filter[F_PREFIX] or filter[F_FLOW] or filter[F_KEY] or filter[F_UNIQUE] or filter[F_FINGERPRINT]
+local is_loose = filter[F_NAME] or filter[F_EQUAL] or filter[F_TAGS] or filter[F_HELD] or filter[F_PREFIX]
   or filter[F_SEARCH] or filter[F_FILES]
+
+local function has_equal(r)
+  for _, field in ipairs(filter[F_EQUAL]) do
+    if r[field[1]] ~= field[2] then return false end
+  end
+  return true
+end
 
 local function has_tags(r)
   local tags = as_set(r[@TAGS] or {})
@@ -77,17 +83,12 @@ local function matches(entry)
   local name = filter[F_NAME]
   local prefix = filter[F_PREFIX]
   return (not name or handler_of(r) == 'name ' .. name or handler_of(r) == 'command ' .. name)
-    and (not filter[F_OWNER] or r[@OWNER] == filter[F_OWNER])
-    and (not filter[F_KEY] or r[@KEY] == filter[F_KEY])
-    and (not filter[F_UNIQUE] or r[@UNIQUE] == filter[F_UNIQUE])
-    and (not filter[F_FINGERPRINT] or r[@FINGERPRINT] == filter[F_FINGERPRINT])
+    and (not filter[F_EQUAL] or has_equal(r))
     and (not filter[F_FILES] or string.find(r[@CODE] or '', '"files"', 1, true))
-    and (not filter[F_WORKER] or r[@WORKER] == filter[F_WORKER])
     and (not filter[F_HELD] or (r[@HELD] or false) == (filter[F_HELD] == 1))
     and (not filter[F_TAGS] or has_tags(r))
     and (not prefix or string.sub(r[@ID], 1, #prefix) == prefix)
-    and (not filter[F_FLOW] or (r[@FLOW] == filter[F_FLOW] and (not queues or queues[r[@QUEUE]])
-      and (not states or states[r[@STATE]])))
+    and (not filter[F_FLOW] or ((not queues or queues[r[@QUEUE]]) and (not states or states[r[@STATE]])))
     and (not filter[F_SEARCH] or has_words(entry))
 end
 

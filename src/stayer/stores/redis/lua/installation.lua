@@ -36,6 +36,17 @@ end
 if there == ARGV[4] then call('PEXPIRE', key, ARGV[5]) else write_something(key) end
 return there
 
+-- script: put_shared
+-- Store.put_shared: what servers share by name.
+-- ARGV   3 the name, 4 the value, 5 the one that is known to be there, or ''
+-- returns 1 if it is there now, 0 if another one was
+-- include: base
+-- to be confirmed by replicas: who was shut out is to stay so
+
+if (call('HGET', @meta(), ARGV[3]) or '') ~= ARGV[5] then return 0 end
+call('HSET', @meta(), ARGV[3], ARGV[4])
+return 1
+
 -- script: rights
 -- What the user may not do of all that scripts do. Whoever is refused something in the midst of a script leaves half of
 -- a change behind: so it is tried before.

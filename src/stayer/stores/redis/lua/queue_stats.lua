@@ -138,24 +138,6 @@ for at = math.max(last, finish - ARGV[3]), finish - MINUTE, MINUTE do
 end
 return 1
 
--- script: put_totals
--- Store.put_totals: keep what was counted for metrics.
--- ARGV   3 the text, 4 the one that is known to be there, or ''
--- returns 1 if it is kept, 0 if another one was there
--- include: base
-
-if (call('HGET', @meta(), 'totals') or '') ~= ARGV[4] then return 0 end
-call('HSET', @meta(), 'totals', ARGV[3])
-return 1
-
--- script: totals
--- Store.totals: what was counted for metrics.
--- returns the text, or nothing
--- only reads
--- include: base
-
-return call('HGET', @meta(), 'totals')
-
 -- script: figures
 -- Store.figures: what was written down of a stretch of time.
 -- ARGV   3 the length of a stretch, 4 the first, 5 the last, 6 'all' or 'these'; the rest: queues

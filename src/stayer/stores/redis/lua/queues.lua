@@ -4,7 +4,7 @@
 -- Store.queues: settings and counts.
 -- ARGV   the rest: names, or nothing for all
 -- returns {the queues that each worker listens to (JSON), …}, now, then a queue each: {name, {paused,
---         limit, key_limit, fair, rate, rate_per, tokens, tokens_at, notify}, {key, its limit, …}, eight
+--         limit, key_limit, fair, rate, rate_per, tokens, tokens_at, notify, defaults}, {key, its limit, …}, eight
 --         counts, its oldest task that could be taken, its retention (JSON)}
 -- only reads
 -- include: queues
@@ -14,8 +14,9 @@ return queue_infos({unpack(ARGV, 3)})
 -- script: set_queue
 -- Store.set_queue: change a queue's settings, making it if need be.
 -- ARGV   3 the name, 4 the settings to be changed (MessagePack: paused (1 or 0), limit, key_limit, key_limits
---        {key = limit}, rate {count, seconds}, fair, notify (hooks, a line each), retention {what = seconds}; false takes one away), 5 how many key limits fit
--- returns as queues.lua, or the error REFUSED (and how many key limits there would be)
+--        {key = limit}, rate {count, seconds}, fair, notify (hooks, a line each), retention {what = seconds}, defaults {as they were,
+--        as they are to be} (JSON, '' for none); false takes one away), 5 how many key limits fit
+-- returns as queues.lua, or the errors REFUSED (and how many key limits there would be), CHANGED (its defaults, by another)
 -- to be confirmed by replicas: what was paused must not start
 -- include: tasks, old_history, queues, empty_writes
 
@@ -30,6 +31,9 @@ if wanted.key_limits then
     number = number + (limit and 1 or 0) - known
   end
   if number > there and number > tonumber(ARGV[5]) then return redis.error_reply('REFUSED ' .. number) end
+end
+if wanted.defaults and (call('HGET', key, 'defaults') or '') ~= wanted.defaults[1] then
+  return redis.error_reply('CHANGED defaults')
 end
 if wanted.paused or wanted.retention then whatever_memory_is_left() end
 call('SADD', @queues(), name)
@@ -125,6 +129,11 @@ for what, seconds in pairs(wanted.retention or {}) do
 end
 if wanted.retention and next(wanted.retention) then announce('retention') end
 wanted.retention = nil
+if wanted.defaults then
+  set('defaults', wanted.defaults[2] ~= '' and wanted.defaults[2])
+  announce('defaults')
+end
+wanted.defaults = nil
 if next(wanted) then
   local before = settings_of(name)
   set_limits()

@@ -3,14 +3,28 @@
 -- ARGV   3 the tasks in groups (MessagePack, see lib/submit.lua), 4 whether an id comes twice (1 or 0),
 --        5 what they are to run after (MessagePack, see lib/ties.lua), or '', 6 a flow (MessagePack: {id,
 --        about it as JSON, its time or nothing}), or '', 7 states of upstreams in other shards (MessagePack: id
---        → state) if this is a part of what has been decided, or ''; the rest: records, and values kept apart
+--        → state) if this is a part of what has been decided, or '', 8 the defaults of queues that they have
+--        (MessagePack: queue → defaults), or ''; the rest: records, and values kept apart
 -- returns {now, {index, how, value, parameters, result, …} of those that were not fresh, ids of those that
 --         wait, whether something is in the outbox for them (1 or 0)}, or, accepting nothing, {now, why}:
---         'known flow', {'unknown upstream', task, upstream}, {'taken', ids}, {'kept out', task, holder}
+--         'known flow', {'unknown upstream', task, upstream}, {'taken', ids}, {'kept out', task, holder}, {'defaults', queue, what they are now, …}
 -- to be confirmed by replicas: what was accepted must not get lost
 -- include: base, stream
 
 local given, first = cmsgpack.unpack(ARGV[3]), 1
+local applied, outdated = ARGV[8] ~= '' and cmsgpack.unpack(ARGV[8]) or {}, {'defaults'}
+local looked_at
+for number = 1, #given do
+  local queue = given[number][@G_QUEUE]
+  if queue ~= looked_at then
+    local defaults = call('HGET', @queue(queue), 'defaults') or ''
+    if defaults ~= (applied[queue] or '') then
+      outdated[#outdated + 1], outdated[#outdated + 2] = queue, defaults
+    end
+    looked_at = queue
+  end
+end
+if #outdated > 1 then return {NOW, outdated} end
 local is_plain_submit = ARGV[4] == '0' and ARGV[5] == '' and ARGV[6] == '' and ARGV[7] == ''
 
 -- One task with nothing to be looked at, as most submits are, is accepted as accept_all and tell_all in the libraries

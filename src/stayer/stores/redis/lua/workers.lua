@@ -151,6 +151,22 @@ if not known[3] then
 end
 return {exact(now), {call('HGETALL', key), worker, call('SCARD', @held(worker))}}
 
+-- script: order_worker
+-- Store.order_worker: let the beats of a worker bring an order, unless it has been given another one meanwhile.
+-- ARGV   3 the worker, 4 the order (JSON), 5 its number, 6 1 if it is to stop, 7 when its beats are refused, or ''
+-- returns {now, {fields and values of the hash, id, how many tasks it holds}}, {now} if nothing was done, or the error UNKNOWN
+
+local worker = ARGV[3]
+local key = @worker(worker)
+local known = call('HMGET', key, 'number', 'dead', 'order_number')
+if not known[1] or known[2] then return redis.error_reply('UNKNOWN worker') end
+if tonumber(known[3] or 0) + 1 ~= tonumber(ARGV[5]) then return {exact(now)} end
+call('HSET', key, 'order', ARGV[4], 'order_number', ARGV[5])
+if ARGV[6] == '1' then call('HSET', key, 'drain', 1) end
+if ARGV[7] ~= '' then call('HSET', key, 'ends_at', ARGV[7]) end
+publish(@orders(worker), call('HINCRBY', key, 'wakes', 1))
+return {exact(now), {call('HGETALL', key), worker, call('SCARD', @held(worker))}}
+
 -- script: drop_worker
 -- Store.drop_worker: bury one on somebody's word.
 -- ARGV   3 the worker, 4 its last number, or '' if it does not speak for itself, 5 who gives it up, or '' if it takes its leave

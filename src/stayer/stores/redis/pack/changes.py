@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from stayer.core import codec
 from stayer.core.errors import BadInput
+from stayer.core.fields import STORED
 from stayer.core.model import Change, Effect
 from stayer.stores.redis.record import (
     NUMBER_OF,
@@ -23,6 +24,7 @@ from stayer.stores.redis.record import (
 )
 
 _NONE = 0
+_KIND_OF = {field.name: field.kind for field in STORED}
 _WHAT_RUNS = frozenset(("name", "command"))
 """What the lane of a task follows from."""
 GROUP_FIELDS = (
@@ -131,12 +133,12 @@ def _effect(effect: Effect) -> tuple[Raw, ...]:
 
 def _pack_field(field: str, value: Raw) -> Raw:
     """Return a value as the record has it; what is not there is false."""
-    match field:
-        case "error" | "policy" | "env" | "code" | "pinned" | "meta":
+    match _KIND_OF[field]:
+        case "variables" | "object" | "struct":
             return text(value)
-        case "orders":
+        case "structs":
             return [pack_order(order) for order in value] or False
-        case "notify" | "tags":
+        case "words":
             return value or False
         case _:
             return False if value is None else value

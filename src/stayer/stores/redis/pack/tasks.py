@@ -30,14 +30,14 @@ class Promised(Exception):
 
 
 GROUP_FIELDS = (
-    "queue", "lane", "priority", "held", "generated", "delay", "eta", "expire", "unique", "first",
-    "ids", "apart",
+    "queue", "lane", "priority", "held", "generated", "delay", "eta", "expire", "deadline",
+    "unique", "first", "ids", "apart",
 )  # fmt: skip
 """The parts of a group of new tasks (`lib/submit.lua` says what they are)."""
 _IDS, _APART = GROUP_FIELDS.index("ids"), GROUP_FIELDS.index("apart")
 TIE_FIELDS = ("id", "after", "behind", "anyhow", "near")
 """The parts of what a task is to run after (see `pack_ties`)."""
-FIXED = 7
+FIXED = 8
 """How many arguments of the script come before the values."""
 Form: TypeAlias = "str | bytes | None"
 _GROUP_SIZE = 1000
@@ -76,7 +76,7 @@ def pack_parts(tasks: Sequence[NewTask], parts: Sequence[slice]) -> Iterator[lis
 def _pack_part(tasks: Sequence[NewTask], forms: Sequence[Form]) -> list[Raw]:
     arguments = Arguments(fixed=FIXED)
     packed = pack(_groups(tasks, forms, arguments, ()))
-    return [packed, has_one_twice(tasks), "", "", "", *arguments.values]
+    return [packed, has_one_twice(tasks), "", "", "", "", *arguments.values]
 
 
 def make_partial_error(error: StoreError, accepted: int, sent: int) -> StoreError:
@@ -125,7 +125,7 @@ def _likeness(new: NewTask) -> tuple[Raw, ...]:
         new.queue, _lane(new), new.priority, new.held, new.generated,
         None if new.delay is None else float(new.delay),
         new.eta is not None or new.flow is not None or bool(new.after or new.behind),
-        _expire(new), new.unique is not None,
+        _expire(new), _deadline(new), new.unique is not None,
     )  # fmt: skip
 
 
@@ -133,7 +133,12 @@ def _expire(new: NewTask) -> float | str | None:
     """Return when it expires, as the script takes it; not False, which Python takes for 0."""
     if new.expire is not None:
         return float(new.expire)
-    return None if new.start_before is None else "at a moment"
+    at_a_moment = new.start_before is not None or new.policy.deadline is not None
+    return "at a moment" if at_a_moment else None
+
+
+def _deadline(new: NewTask) -> float | None:
+    return None if new.policy.deadline is None else float(new.policy.deadline)
 
 
 def pack_ties(tasks: Sequence[NewTask]) -> list[Raw]:

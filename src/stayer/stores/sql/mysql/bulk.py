@@ -14,24 +14,53 @@ from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from stayer.core.model import Change, Task
+from stayer.core.worker_model import Handles
 from stayer.stores.sql import history
-from stayer.stores.sql.bulk import Bulk
+from stayer.stores.sql.bulk import BulkThatRemembers
 from stayer.stores.sql.completions import groups, in_common
 from stayer.stores.sql.insert import Births, BirthsInGroups
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.mysql.dialect import NUMBERS
-from stayer.stores.sql.rows import TASK_COLUMNS, cells, task_from_row
+from stayer.stores.sql.reserve import handled
+from stayer.stores.sql.rows import TASK_COLUMNS, changed_cell, task_from_row
 from stayer.stores.sql.transaction import UNCLAIMED, Cell, Row, Transaction
 
 if TYPE_CHECKING:
     from stayer.stores.sql.mysql.transaction import MySqlTransaction
 
 _ONE_LANE, _ALL_LANES = "reserve.next", "reserve.next_of_all"
+_REMEMBERED = 16
+"""How many lanes of a queue at most."""
 _PLACE = {name.strip('"'): place for place, name in enumerate(TASK_COLUMNS.split(", "))}
 
 
-class FewTrips(Bulk):
-    """As few questions as there can be."""
+class FewTrips(BulkThatRemembers):
+    """As few questions as there can be. What a worker will take is asked for with the first of
+    them, by the lanes that there were the last time: if there are others now, it is asked for
+    again, and what was claimed is free at the end of the transaction.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lanes: dict[str, list[str]] = {}
+        self._nodes: dict[str, str] = {}
+
+    def see(self, tx: Transaction, worker: str, node: str, queue: str, is_open: bool) -> None:
+        self._nodes[worker] = node
+        if not is_open:  # then less may be taken than is asked for
+            self._lanes.pop(queue, None)
+
+    def lanes(self, tx: Transaction, queue: str, limit: int) -> list[str]:
+        found = super().lanes(tx, queue, limit)
+        self._lanes[queue] = found if len(found) <= _REMEMBERED else []
+        return found
+
+    def expect_next(
+        self, tx: Transaction, worker: str, queue: str, limit: int, handles: Handles
+    ) -> None:
+        lanes = handled(self._lanes.get(queue, ()), handles, self._nodes.get(worker))
+        if len(lanes) == 1 and limit > 0:
+            tx.prefetch("reserve.next_rows", queue, lanes[0], tx.now, limit)
 
     def births(self, tx: Transaction) -> Births:
         return _Births(tx)
@@ -135,7 +164,7 @@ def _claimed_in_lanes(
 
 def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> frozenset[str]:
     """The ids of those that were completed."""
-    results = {change.id: cells("result", change.result) for change in group}
+    results = {change.id: changed_cell("result", change.result) for change in group}
     if len(results) < len(group):
         return frozenset()  # one of them twice
     state, worker, attempt, last_order, queue = in_common(group[0])

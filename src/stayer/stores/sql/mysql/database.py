@@ -15,7 +15,14 @@ from stayer.stores.sql.mysql import driver, upkeep
 from stayer.stores.sql.mysql.bulk import FewTrips
 from stayer.stores.sql.mysql.dialect import CompiledStatements, statements
 from stayer.stores.sql.mysql.driver import Connection, Joined
-from stayer.stores.sql.mysql.errors import DUPLICATE, SIGNALLED, BrokenUp, code_of, translation
+from stayer.stores.sql.mysql.errors import (
+    DUPLICATE,
+    NOT_AS_EXPECTED,
+    SIGNALLED,
+    BrokenUp,
+    code_of,
+    translation,
+)
 from stayer.stores.sql.mysql.seal import SEALED_MESSAGE
 from stayer.stores.sql.mysql.transaction import MySqlTransaction, Numbers
 from stayer.stores.sql.mysql.wake import PollingWaiter
@@ -33,8 +40,6 @@ _LOOK = (b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", b"START TRANSACTION
 class Database:
     """A database of a server, used by many threads, and again after a fork."""
 
-    bulk: Bulk = FewTrips()
-
     def __init__(
         self,
         url: str,
@@ -46,6 +51,7 @@ class Database:
         self.url = url
         """As it may be shown: without the password."""
         self.prefix = prefix
+        self.bulk: Bulk = FewTrips()
         self._given_clock = clock
         self._clock = ServerClock()
         self._options = dict(options)
@@ -195,7 +201,7 @@ class Database:
         try:
             yield
         except errors as error:
-            if code_of(error) == DUPLICATE and tx.inserting:
+            if code_of(error) in (DUPLICATE, NOT_AS_EXPECTED) and tx.inserting:
                 raise IdTaken from error
             if code_of(error) == SIGNALLED and SEALED_MESSAGE in str(error):
                 raise self._moved() from error

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from stayer.core.errors import BadConfig, BadInput
+from stayer.core.extras import how_to_install
 from stayer.stores.sql.mysql.dialect import MODE
 
 _DRIVERS = ("MySQLdb", "pymysql")
@@ -36,7 +37,7 @@ def load(name: str | None) -> ModuleType:
             if error.name != module:
                 raise
     raise BadConfig(
-        f"store mysql:… needs the package {name or 'PyMySQL'}: pip install '.[mysql]' in a checkout"
+        f"store mysql:… needs the package {name or 'PyMySQL'}: {how_to_install('mysql')}"
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from stayer.core.errors import BadInput, StayerError, StoreError, StoreUnreachable, StoreUnusable
 
 DUPLICATE = 1062
+NOT_AS_EXPECTED = 1242
+"""By `queue.expect_no_defaults`."""
 SIGNALLED = 1644
 """By a trigger of ours."""
 _NOT_SENT = 2006

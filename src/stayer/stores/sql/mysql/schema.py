@@ -28,9 +28,18 @@ VERSION = 1
 _STEPS = {1: "schema.sql"}
 """What leads to each version from the one before."""
 _HERE = Path(__file__).parent
-_TRIGGERS_REVISION = 1
+_TRIGGERS_REVISION = 2
 """Of the triggers in schema.sql: to be raised with every change of them."""
 _TYPES = {"text": "LONGTEXT", "integer": "BIGINT", "real": "DOUBLE", "any": "LONGBLOB"}
+_IDS = {
+    ("stayer_tasks", "id"): "NOT NULL CHECK (id <> '')",
+    ("stayer_schedules", "last_task"): "",
+    ("stayer_upstreams", "upstream"): "NOT NULL",
+    ("stayer_outbox", "id"): "NOT NULL",
+    ("stayer_purged", "id"): "NOT NULL",
+    ("stayer_notices", "task"): "NOT NULL",
+}
+"""Where ids of tasks are, which had 200 characters at most."""
 _LOCK_WAIT = 60
 _META: dict[str, Callable[[], str]] = {"identity": lambda: uuid4().hex, "numbered": lambda: "0"}
 """What there is from the beginning."""
@@ -42,7 +51,7 @@ def setup(database: Database) -> None:
         if (
             version(tx, database.url) == VERSION
             and not triggers_to_make(tx)
-            and not _missing_columns(tx)
+            and not _changed_columns(tx)
             and not _missing_tables(tx)
         ):
             return
@@ -68,6 +77,7 @@ def _upgrade(tx: MySqlTransaction, url: str) -> None:
                 f"INSERT INTO stayer_meta VALUES ('{key}', '{value()}') ON DUPLICATE KEY UPDATE "
                 "value = value"
             )
+        _change_columns(tx)  # triggers name them
         _make_triggers(tx)
         tx.sql(
             f"INSERT INTO stayer_meta VALUES ('schema', '{step}') ON DUPLICATE KEY UPDATE value = "
@@ -75,9 +85,13 @@ def _upgrade(tx: MySqlTransaction, url: str) -> None:
         )
     for statement in _missing_tables(tx):
         tx.sql(statement)
-    for added in _missing_columns(tx):
-        tx.sql(f"ALTER TABLE stayer_tasks ADD COLUMN {added}")
+    _change_columns(tx)
     _make_triggers(tx)
+
+
+def _change_columns(tx: MySqlTransaction) -> None:
+    for changed in _changed_columns(tx):
+        tx.sql(f"ALTER TABLE {changed}")
 
 
 def _make_triggers(tx: MySqlTransaction) -> None:
@@ -109,16 +123,38 @@ def _revision(trigger: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _missing_columns(tx: MySqlTransaction) -> list[str]:
-    """Columns of fields that are younger than these tables: an older Stayer needs none."""
-    there = {
-        name
-        for (name,) in tx.sql(
-            "SELECT column_name FROM information_schema.columns "
-            f"WHERE table_schema = database() AND table_name = '{tx.named('stayer_tasks')}'"
-        )
-    }
-    return [_declaration(field) for field in STORED if field.name not in there]
+def _changed_columns(tx: MySqlTransaction) -> list[str]:
+    """Columns that are younger than these tables, or have more room now: an older Stayer need not
+    know.
+    """
+    there = _columns(tx, "stayer_tasks")
+    tasks = [_declaration(field) for field in STORED if field.name not in there]
+    changed = [f"stayer_tasks ADD COLUMN {declared}" for declared in tasks]
+    if "worker_order" not in _columns(tx, "stayer_workers"):
+        changed.append("stayer_workers ADD COLUMN worker_order LONGTEXT")
+    if "defaults" not in _columns(tx, "stayer_queues"):
+        changed.append("stayer_queues ADD COLUMN defaults LONGTEXT")
+    if _columns(tx, "stayer_meta")["value"] == "text":
+        changed.append("stayer_meta MODIFY value LONGTEXT NOT NULL")
+    short = tx.sql(
+        "SELECT table_name, column_name FROM information_schema.columns "
+        "WHERE table_schema = database() AND character_maximum_length = 200"
+    )
+    changed += [
+        f"{table} MODIFY {name} VARCHAR(256) {rest}"
+        for (table, name), rest in _IDS.items()
+        if (tx.named(table), name) in short
+    ]
+    return changed
+
+
+def _columns(tx: MySqlTransaction, table: str) -> dict[str, str]:
+    """Return the columns of a table, and their types."""
+    rows = tx.sql(
+        "SELECT column_name, data_type FROM information_schema.columns "
+        f"WHERE table_schema = database() AND table_name = '{tx.named(table)}'"
+    )
+    return dict(rows)
 
 
 def _missing_tables(tx: MySqlTransaction) -> list[str]:
@@ -213,10 +249,24 @@ def _statements(file: str) -> list[str]:
         "numbers": str(NUMBERS),
         "policy fields": ", ".join(f"'{field.name}'" for field in policy),
         "policy kinds": "\n            AND ".join(_policy_condition(field) for field in policy),
+        "queue defaults": "\n            ".join(
+            _queue_default(field.name) for field in policy if field.row.of_queue
+        ),
     }
     for word, text in meant.items():
         script = script.replace(f"{{{word}}}", text)
     return _split(script)
+
+
+def _queue_default(name: str) -> str:
+    """What gives a policy the queue's default if it has none. `json_merge_patch` would do it for
+    all, but for a mistake of MariaDB's: it passes over what stands before a null.
+    """
+    own, usual = (f"json_extract({place}, '$.{name}')" for place in ("NEW.policy", "usual"))
+    return (
+        f"IF {own} IS NULL AND {usual} IS NOT NULL THEN "
+        f"SET NEW.policy = json_set(NEW.policy, '$.{name}', {usual}); END IF;"
+    )
 
 
 def _policy_condition(field: Field) -> str:

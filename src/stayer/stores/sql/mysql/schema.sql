@@ -13,7 +13,7 @@
 
 CREATE TABLE IF NOT EXISTS stayer_meta (
     "key" VARCHAR(100) PRIMARY KEY,
-    value TEXT NOT NULL
+    value LONGTEXT NOT NULL
 ) {table};
 
 CREATE TABLE IF NOT EXISTS stayer_queues (
@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS stayer_queues (
     ) VIRTUAL,
     retention LONGTEXT, -- JSON object: seconds by what is kept
     notify LONGTEXT, -- JSON array of hooks
+    defaults LONGTEXT, -- JSON object: fields that its tasks have unless they say otherwise
     -- The logs, and the results, of tasks that ended up to this moment have been forgotten.
     logs_gone DOUBLE NOT NULL DEFAULT 0,
     results_gone DOUBLE NOT NULL DEFAULT 0
@@ -97,7 +98,7 @@ CREATE TABLE IF NOT EXISTS stayer_shares (
 
 CREATE TABLE IF NOT EXISTS stayer_tasks (
     seq BIGINT AUTO_INCREMENT PRIMARY KEY,
-    id VARCHAR(200) NOT NULL CHECK (id <> ''),
+    id VARCHAR(256) NOT NULL CHECK (id <> ''),
     queue VARCHAR(200) NOT NULL DEFAULT 'default' CHECK (queue <> ''),
     name VARCHAR(200),
     command LONGTEXT CHECK (
@@ -251,7 +252,7 @@ CREATE TABLE IF NOT EXISTS stayer_schedules (
     created DOUBLE NOT NULL,
     updated DOUBLE NOT NULL,
     last DOUBLE,
-    last_task VARCHAR(200),
+    last_task VARCHAR(256),
     waiting BOOLEAN NOT NULL DEFAULT 0, -- a tick waits for the end of what it has cancelled
     KEY stayer_schedules_due (paused, next),
     KEY stayer_schedules_task (last_task)
@@ -261,7 +262,7 @@ CREATE TABLE IF NOT EXISTS stayer_schedules (
 CREATE TABLE IF NOT EXISTS stayer_upstreams (
     task BIGINT NOT NULL, -- stayer_tasks.seq
     position BIGINT NOT NULL,
-    upstream VARCHAR(200) NOT NULL, -- stayer_tasks.id
+    upstream VARCHAR(256) NOT NULL, -- stayer_tasks.id
     anyhow TINYINT NOT NULL DEFAULT 0, -- 1: it need only have ended, and is no input; 2: since a retry
     waits BOOLEAN NOT NULL DEFAULT 1,
     PRIMARY KEY (task, position),
@@ -271,7 +272,7 @@ CREATE TABLE IF NOT EXISTS stayer_upstreams (
 
 -- Tasks that have ended and whose dependents have not all heard of it.
 CREATE TABLE IF NOT EXISTS stayer_outbox (
-    id VARCHAR(200) PRIMARY KEY,
+    id VARCHAR(256) PRIMARY KEY,
     state VARCHAR(9) NOT NULL, -- how it ended, should it be gone
     at DOUBLE NOT NULL,
     KEY stayer_outbox_at (at)
@@ -281,7 +282,7 @@ CREATE TABLE IF NOT EXISTS stayer_outbox (
 CREATE TABLE IF NOT EXISTS stayer_notices (
     seq BIGINT AUTO_INCREMENT PRIMARY KEY,
     id VARCHAR(300) NOT NULL,
-    task VARCHAR(200) NOT NULL, -- stayer_tasks.id
+    task VARCHAR(256) NOT NULL, -- stayer_tasks.id
     queue VARCHAR(200) NOT NULL,
     event VARCHAR(200) NOT NULL,
     "to" VARCHAR(2200) NOT NULL, -- the name of a hook, or a URL
@@ -388,7 +389,8 @@ CREATE TABLE IF NOT EXISTS stayer_workers (
     lease_end DOUBLE NOT NULL,
     dead BOOLEAN NOT NULL DEFAULT 0,
     watched_until DOUBLE NOT NULL DEFAULT 0,
-    times_watched BIGINT NOT NULL DEFAULT 0
+    times_watched BIGINT NOT NULL DEFAULT 0,
+    worker_order LONGTEXT -- JSON object: what an operator wants of it
 ) {table};
 
 -- What queues did in a stretch of time; the queue '' is all of them together.
@@ -410,7 +412,7 @@ CREATE TABLE IF NOT EXISTS stayer_figures (
 
 -- Ids of tasks that are gone, refused until they are forgotten.
 CREATE TABLE IF NOT EXISTS stayer_purged (
-    id VARCHAR(200) PRIMARY KEY,
+    id VARCHAR(256) PRIMARY KEY,
     queue VARCHAR(200) NOT NULL,
     state VARCHAR(9) NOT NULL,
     created DOUBLE NOT NULL,
@@ -448,6 +450,8 @@ CREATE TRIGGER stayer_task_by_hand BEFORE INSERT ON stayer_tasks FOR EACH ROW
 BEGIN
     -- revision {revision}
     DECLARE given BIGINT;
+    DECLARE usual LONGTEXT;
+    DECLARE finish DOUBLE;
     SET @stayer_by_hand = NULL;
     IF NEW.updated IS NULL THEN
         IF NEW.name IS NOT NULL AND NEW.command IS NOT NULL THEN
@@ -535,6 +539,19 @@ BEGIN
                 ELSE '' END
             FROM stayer_queues WHERE name = NEW.queue AND lined
         );
+        -- As core/submit/defaults.py and core/submit/fresh.py have it.
+        SET usual = (SELECT defaults FROM stayer_queues WHERE name = NEW.queue);
+        IF usual IS NOT NULL THEN
+            SET NEW.policy = coalesce(NEW.policy, '{}');
+            {queue defaults}
+            SET NEW.code = coalesce(NEW.code, json_extract(usual, '$.code'));
+        END IF;
+        SET finish = NEW.created + if(
+            CAST(json_type(json_extract(NEW.policy, '$.deadline')) AS BINARY) = 'NULL', NULL,
+            json_extract(NEW.policy, '$.deadline') + 0
+        );
+        SET NEW.finish_before = finish;
+        SET NEW.start_before = if(finish < coalesce(NEW.start_before, finish + 1), finish, NEW.start_before);
         -- The next trigger does the rest, if the row comes into the table.
         SET @stayer_by_hand = NEW.id;
     END IF;

@@ -64,6 +64,11 @@ SELECT paused,
     lined, key_limit, key_limits, fair, rate, rate_per, tokens, tokens_at
 FROM stayer_queues AS q WHERE name = ?;
 
+-- name: queue.expect_no_defaults
+-- queues. Fails (1242) if one has defaults, and all that is behind it in the packet is not done: see ../bulk.py.
+SELECT (SELECT two.n FROM (SELECT 1 AS n UNION ALL SELECT 2) AS two WHERE two.n <= length(q.defaults))
+FROM stayer_queues AS q WHERE q.name {in texts ?} AND q.defaults IS NOT NULL;
+
 -- name: queue.share
 SELECT name FROM stayer_queue_locks FORCE INDEX (PRIMARY) WHERE name {in texts ?} ORDER BY name LOCK IN SHARE MODE;
 
@@ -270,7 +275,7 @@ UPDATE stayer_tasks SET history = concat(history, ?) WHERE seq = ?;
 -- name: commit
 UPDATE stayer_tasks SET {sets}, history = concat(history, ?)
 {where}
-{returning seq, queue, share, reserved_at, dependents, notify,
+{returning seq, queue, share, reserved_at, dependents, length(history), notify,
     (SELECT q.notify FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue)};
 
 -- name: history.long
@@ -302,7 +307,7 @@ SELECT {task} FROM stayer_tasks WHERE holder = ? ORDER BY seq;
 -- name: workers
 SELECT id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, started_at,
     beat_at, lease_end,
-    (SELECT count(*) FROM stayer_tasks AS t WHERE t.holder = w.id)
+    (SELECT count(*) FROM stayer_tasks AS t WHERE t.holder = w.id), worker_order
 FROM stayer_workers AS w
 WHERE dead = 0
 ORDER BY started_at, id;

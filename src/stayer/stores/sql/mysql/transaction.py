@@ -23,30 +23,13 @@ from stayer.stores.sql.mysql.dialect import (
 from stayer.stores.sql.mysql.driver import Result
 from stayer.stores.sql.mysql.errors import DUPLICATE, code_of
 from stayer.stores.sql.mysql.literals import Items
-from stayer.stores.sql.transaction import UNCLAIMED, Cell, Named, Row
+from stayer.stores.sql.transaction import UNASKED, UNCLAIMED, Cell, Named, Row
 
 if TYPE_CHECKING:
     from stayer.stores.sql.mysql.database import Database
 
 _PACKET = 1_000_000
 """So many bytes are sent at once; the server's limit (max_allowed_packet) is 16 MB or more."""
-_DEFERRED = frozenset((
-    "attend", "bury.forget", "checkpoint.forget", "count", "counts.added", "event",
-    "event.old", "events.number", "events.numbered", "events.too_many", "figures.add",
-    "figures.forget", "forget.logs", "forget.logs_gone", "forget.results",
-    "forget.results_gone", "history.add", "history.forget", "history.forget_logs",
-    "history.forget_usage", "history.move", "history.moved", "identity.make", "marks.forget",
-    "notice.add", "notices.forget", "notices.stale", "notices.take", "outbox.acknowledge",
-    "outbox.add", "outbox.ended", "promote", "promote.anywhere", "purge", "purge.events",
-    "purge.forget", "purge.remember", "queue.drop", "queue.drop_shares", "queue.fair",
-    "queue.key_limit", "queue.key_limits", "queue.limit", "queue.make", "queue.notify",
-    "queue.pause", "queue.rate", "queue.retention", "report.checkpoint", "report.log",
-    "report.log_trim", "report.metrics", "report.orders", "report.paused", "report.progress",
-    "report.saved", "report.usage", "reserve", "reserve.tokens", "schedule.newest", "schedule.put",
-    "shares.forget", "shares.put", "submit.forgotten", "upstreams.add", "upstreams.needed",
-    "usage.point", "usage.thin", "waits.end", "waits.more", "waits.none", "wake.worker",
-))  # fmt: skip
-"""Statements of which nobody asks how many rows they changed."""
 _WAKE = 8
 """The place of that in the parameters of `count`."""
 
@@ -113,6 +96,7 @@ class MySqlTransaction:
         self._fetched: dict[tuple[Named, tuple[Cell, ...]], Sequence[Row]] = {}
         self.committing = False
         """The server has been asked to commit."""
+        self._commits = self.is_committed = False
         self.inserting = False
         """Tasks with ids drawn at random are among what waits: one that is there already is found
         when it is sent."""
@@ -148,7 +132,10 @@ class MySqlTransaction:
         compiled = self._statements[statement]
         if compiled.select is not None:
             return self._returned(compiled, parameters)
-        rows = self._fetched.pop((statement, tuple(parameters)), None) if self._fetched else None
+        asked = statement, tuple(parameters)
+        if self._ahead and any(asked == each for each, _ in self._ahead):
+            self.exchange([])
+        rows = self._fetched.pop(asked, None) if self._fetched else None
         if rows is None:
             [(rows, _)] = self.exchange([compiled(parameters)])
         if compiled.reads_tasks:
@@ -183,7 +170,7 @@ class MySqlTransaction:
             case _:
                 pass
         text = self._statements[statement](parameters)
-        if statement in _DEFERRED:
+        if statement in UNASKED:
             self.defer([text])
             return 0
         try:
@@ -199,7 +186,7 @@ class MySqlTransaction:
         if not rows:
             return 0
         texts = self._statements[statement].batch(rows)
-        if statement in _DEFERRED:
+        if statement in UNASKED:
             self.defer(texts)
             return 0
         return sum(count for _, count in self.exchange(texts))
@@ -271,15 +258,23 @@ class MySqlTransaction:
         ahead, self._ahead = self._ahead, []
         if not waiting and not ahead and not texts:
             return []
-        found = self._connection.run([*waiting, *(text for _, text in ahead), *texts])
+        last = []
+        if self._commits:
+            self._commits, self.committing, self.is_committed = False, True, True
+            last.append(b"COMMIT")
+        found = self._connection.run([*waiting, *(text for _, text in ahead), *texts, *last])
         for (asked, _), (rows, _) in zip(ahead, found[len(waiting) :], strict=False):
             self._fetched[asked] = rows
-        return found[len(waiting) + len(ahead) :]
+        return found[len(waiting) + len(ahead) : len(found) - len(last)]
+
+    def commit_with_next(self) -> None:
+        self._commits = True
 
     def commit(self) -> None:
-        """With all that waits."""
+        """With all that waits, unless that is done."""
         self.committing = True
-        self.exchange([b"COMMIT"])
+        if not self.is_committed:
+            self.exchange([b"COMMIT"])
 
     def draw(self, count: int) -> tuple[int, int]:
         """The first of so many numbers that nobody else has, and where those end that go with it.

@@ -11,7 +11,6 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from stayer.core.errors import BadInput, StoreError
-from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.dialect import Dialect
 from stayer.stores.sql.pool import ConnectionPool
 from stayer.stores.sql.postgres.afterwards import Afterwards
@@ -28,12 +27,13 @@ from stayer.stores.sql.postgres.transaction import PostgresTransaction, adapt, r
 from stayer.stores.sql.postgres.url import Address
 from stayer.stores.sql.postgres.wake import Listener, ServerWaiter
 from stayer.stores.sql.server_clock import ServerClock
-from stayer.stores.sql.transaction import Row, Transaction
+from stayer.stores.sql.transaction import Cell, Row, Transaction
 
 Connection: TypeAlias = psycopg.Connection[Row]
 _PREPARED_AFTER, _PREPARED = 3, 400
 """After how many uses a statement is prepared, and how many a connection keeps: all there are."""
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_ALONE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
 
@@ -44,7 +44,7 @@ class Database:
 
     def __init__(self, address: Address, clock: Callable[[], float] | None) -> None:
         self.address = address
-        self.bulk: Bulk = FastBulk()
+        self.bulk = FastBulk()
         self._given_clock = clock
         self._clock = ServerClock()
         self._statements = statements(address.schema, address.prefix)
@@ -86,8 +86,8 @@ class Database:
         known = self._clock.read()
         if known is not None:
             return known
-        with self.plain() as cursor:
-            return self._asked(cursor)
+        with translated(self.address.url), self._connection() as connection:
+            return self._asked(raw_cursor(connection))
 
     @contextmanager
     def read(self) -> Iterator[PostgresTransaction]:
@@ -99,9 +99,9 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[PostgresTransaction]:
         """One change: all of it, or nothing."""
-        with self._transaction(_WRITE) as tx:
+        with self._transaction(_WRITE) as tx, self._doubted(tx):
             yield tx
-            self._commit(tx)
+            tx.commit()
         if tx.messages or tx.has_events:
             self._afterwards.committed(tx.messages, tx.has_events)
 
@@ -124,13 +124,13 @@ class Database:
             tx.flush()
 
     def _make_queues(self, names: list[str]) -> None:
-        with self.plain() as cursor:
-            cursor.execute(self._statements["queue.make_all"], (names,))
+        with translated(self.address.url):
+            self._alone([("queue.make_all", (names,))])
 
     def number_events(self) -> None:
         """Give committed events their numbers for watchers."""
-        with self.plain() as cursor, suppress(psycopg.errors.ReadOnlySqlTransaction):
-            cursor.execute(self._statements["event.number"])
+        with translated(self.address.url), suppress(psycopg.errors.ReadOnlySqlTransaction):
+            self._alone([("event.number", ())])
 
     def tidy(self) -> None:
         """Number events, put counts together."""
@@ -156,11 +156,16 @@ class Database:
 
     # Connections
 
-    @contextmanager
-    def plain(self) -> Iterator[psycopg.RawCursor[Row]]:
-        """A cursor outside of a transaction: each statement is one."""
-        with translated(self.address.url), self._connection() as connection:
-            yield raw_cursor(connection)
+    def _alone(self, asked: Sequence[tuple[str, Sequence[Cell]]]) -> None:
+        """Run statements of which nobody wants an answer, each a transaction, in one round trip. A
+        role may have another isolation level, at which they would not see what others have
+        committed while they waited for a lock.
+        """
+        with self._connection() as connection, connection.pipeline():
+            for name, parameters in asked:
+                raw_cursor(connection).execute(_ALONE)
+                raw_cursor(connection).execute(self._statements[name], parameters)
+                raw_cursor(connection).execute("COMMIT")
 
     def open(self, conninfo: str) -> Connection:
         """A new connection."""
@@ -203,18 +208,26 @@ class Database:
             raise
         self.pool.put(connection)
 
-    def _commit(self, tx: PostgresTransaction) -> None:
+    @contextmanager
+    def _doubted(self, tx: PostgresTransaction) -> Iterator[None]:
+        """Say so if nobody knows whether a commit has come to the server."""
         try:
-            tx.flush("COMMIT")
+            yield
         except psycopg.Error as error:
+            if not tx.is_committed:
+                raise
             meant = translation(self.address.url, error)
             if is_lost(error) and isinstance(meant, StoreError):
                 meant.unsure = True
             raise meant from error
 
     def _put_after(self, connection: Connection, error: BaseException) -> None:
-        """Something went wrong: is the connection any good?"""
-        if isinstance(error, Exception) and not connection.closed and not is_lost(error):
+        """Something went wrong: is the connection any good? Not if it was the server that said so:
+        what was sent behind that was passed over, and the driver would take a statement for
+        prepared that was among it.
+        """
+        said = isinstance(error, psycopg.Error) or isinstance(error.__cause__, psycopg.Error)
+        if isinstance(error, Exception) and not said and not connection.closed:
             with suppress(psycopg.Error):
                 if connection.info.transaction_status != TransactionStatus.IDLE:
                     connection.execute("ROLLBACK")
@@ -243,16 +256,15 @@ class Database:
         return connection
 
     def _send(self, messages: list[str], has_events: bool) -> None:
-        with self.plain() as cursor:
-            sent = self._statements["notify"]
-            if messages:
-                cursor.execute(sent, (self.address.channel, messages))
-            if has_events:
-                cursor.execute(sent, (self.address.events_channel, [""]))
+        asked = [("notify", (self.address.channel, messages))] if messages else []
+        if has_events:
+            asked.append(("notify", (self.address.events_channel, [""])))
+        with translated(self.address.url):
+            self._alone(asked)
 
     def _keep_up(self) -> None:
-        with self.plain() as cursor:
-            cursor.execute(self._statements["upkeep"])
+        with translated(self.address.url):
+            self._alone([("upkeep", ())])
 
 
 def _is_quiet(connection: Connection) -> bool:

@@ -66,6 +66,8 @@ def translation(url: str, error: Exception) -> StoreError | BadInput | IdTaken:
         constraint = error.diag.constraint_name or ""
         if constraint.endswith("tasks_id_key"):
             return IdTaken()
+    if getattr(error, "sqlstate", None) == "STY02":
+        return IdTaken()
     said = " ".join(str(error).split()).rstrip(".")
     code = getattr(error, "sqlstate", None) or ""
     if code == "P0001" and said.startswith(PREFIX):

@@ -7,20 +7,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from stayer.core.model import Change, Task
+from stayer.core.worker_model import Handles
 from stayer.stores.sql import history
-from stayer.stores.sql.bulk import Bulk
-from stayer.stores.sql.completions import groups, in_common
+from stayer.stores.sql.bulk import BulkThatRemembers
+from stayer.stores.sql.completions import groups, in_common, is_one_group
 from stayer.stores.sql.insert import Births, BirthsInGroups
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.postgres.shortcuts import Shortcuts
-from stayer.stores.sql.rows import cells, task_from_row, value_cell
-from stayer.stores.sql.transaction import Cell, Transaction
+from stayer.stores.sql.reserve import handled
+from stayer.stores.sql.rows import changed_cell, task_from_row, value_cell
+from stayer.stores.sql.transaction import Cell, Numbers, Transaction
 
 
-class FastBulk(Bulk):
+class FastBulk(BulkThatRemembers):
     """Many tasks in few statements."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._shortcuts = Shortcuts()
 
     def expect_lanes(self, tx: Transaction, queue: str, limit: int) -> None:
@@ -69,6 +72,56 @@ class FastBulk(Bulk):
         tasks = {row[-1]: task_from_row(row) for row in rows}
         return [tasks[seq] for seq in seqs]
 
+    def see(self, tx: Transaction, worker: str, node: str, queue: str, is_open: bool) -> None:
+        self._shortcuts.see(worker, node, queue, is_open)
+
+    def is_usual(self, worker: str, queues: Sequence[str], changes: Sequence[Change]) -> bool:
+        """Whether it is worth trying to do a turn in one round trip."""
+        if len(queues) != 1 or self._shortcuts.usual(worker, queues[0]) is None:
+            return False
+        if not changes:
+            return True
+        first = changes[0]
+        return first.queue == queues[0] and first.worker == worker and is_one_group(changes)
+
+    def turn(
+        self,
+        tx: Transaction,
+        worker: str,
+        changes: Sequence[Change],
+        queue: str,
+        limit: int,
+        handles: Handles,
+    ) -> list[Task] | None:
+        """Complete tasks, take others and commit, all in one round trip. None: nothing is done, for
+        something is not as it was when the long way was last gone.
+        """
+        usual = self._shortcuts.usual(worker, queue)
+        if usual is None:
+            return None
+        node, lanes = usual
+        mine = handled(lanes, handles, node)
+        numbers = tx.numbers()
+        before, behind = history.around_attempt(tx.now, worker, node)
+        tx.commit_with_next()
+        rows = tx.all(
+            "turn.whole", tx.now, worker, node, queue, lanes, mine, limit,
+            numbers.take(limit), before, behind, *_completion(changes, tx.now, numbers),
+        )  # fmt: skip
+        if rows and rows[0][-1] is None:
+            self._shortcuts.forget(queue)
+            return None
+        is_slow = bool(rows) and rows[0][-1] < 0
+        found = [(task_from_row(row), row[-1]) for row in (rows[1:] if is_slow else rows)]
+        found.sort(key=lambda each: (-each[0].priority, each[0].created, each[1]))
+        if found and is_slow:
+            best, seq = found[0]
+            place = (best.priority, best.created, seq)
+            self._shortcuts.begin_at(queue, mine[0], place, anew=True)
+        if changes:
+            tx.notify([queue], ())
+        return [task for task, _ in found]
+
     def complete(
         self, tx: Transaction, changes: Sequence[Change], ledger: Ledger
     ) -> Iterator[tuple[Sequence[Change], frozenset[str]]]:
@@ -85,10 +138,29 @@ class WaryBulk(FastBulk):
         return _WaryBirths(tx)
 
 
+def _completion(changes: Sequence[Change], now: float, numbers: Numbers) -> tuple[Cell, ...]:
+    """What `stayer_turn` is told of a group of tasks that ran to their end."""
+    if not changes:
+        return ([], [], 0, "", "started", 0, 0, "", None)
+    state, _, attempt, last_order, _ = in_common(changes[0])
+    effect = changes[0].effect
+    event, note, news = effect.event, effect.note, effect.attempt
+    assert event is not None
+    assert news is not None
+    return (
+        [change.id for change in changes],
+        [value_cell(changed_cell("result", change.result), as_text=True) for change in changes],
+        numbers.take(len(changes)),
+        history.after_number(now, event, attempt, True, note, news.ending),
+        state, attempt, last_order, event, note,
+    )  # fmt: skip
+
+
 def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> frozenset[str]:
     """The ids of those that were completed."""
     results = {
-        change.id: value_cell(cells("result", change.result), as_text=True) for change in group
+        change.id: value_cell(changed_cell("result", change.result), as_text=True)
+        for change in group
     }
     if len(results) < len(group):
         return frozenset()  # one of them twice

@@ -1,4 +1,62 @@
--- What is done to many tasks at once: see fast.py.
+-- What is done to many tasks at once, or in one round trip: see fast.py, ../one_trip.py.
+
+-- name: commit.whole
+-- A change with its event and its counters, all of it or nothing: the columns, a line of history, what the conditions
+-- ask for; then at, ids, event, attempt, worker, note, whether there is an event; then by how much the number of
+-- tasks in each state changes, and whether it does. The event's place among others is drawn when its row is made, and that
+-- is made from a row of `changed`, so after the task was locked.
+WITH changed AS (
+    UPDATE stayer_tasks SET {sets}, history = history || ?
+    {where} AND EXISTS (SELECT 1 FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue)
+    RETURNING {task}
+),
+told AS (
+    INSERT INTO stayer_new_events (at, ids, queue, event, attempt, worker, note)
+    SELECT ?::double precision, ?::text, queue, ?::text, ?::bigint, ?::text, ?::text FROM changed
+    WHERE ?::boolean
+),
+counted AS (
+    INSERT INTO stayer_counts (
+        waiting, scheduled, pending, reserved, started, complete, failed, cancelled, queue
+    )
+    SELECT ?::bigint, ?::bigint, ?::bigint, ?::bigint, ?::bigint, ?::bigint, ?::bigint, ?::bigint, queue
+    FROM changed WHERE ?::boolean
+)
+SELECT * FROM changed;
+
+-- name: commit.applied
+-- id, the number of an event: the task, if that is in its history.
+SELECT {task} FROM stayer_tasks
+WHERE id = ?1 AND position(chr(10) || '[' || ?2::bigint::text || ',' IN chr(10) || history) > 0;
+
+-- name: whole.short
+-- The line finds room in the row.
+length(history) <= ?;
+
+-- name: whole.last
+-- Nobody waits for its end.
+dependents = {no};
+
+-- name: whole.uncounted
+-- What it used counts for nobody's share.
+share IS NULL;
+
+-- name: whole.unheard
+-- Nobody outside wants to hear of it.
+notify IS NULL AND NOT EXISTS (
+    SELECT 1 FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue AND q.notify IS NOT NULL
+);
+
+-- name: queue.expect_no_defaults
+-- queues.
+SELECT stayer_not_as_expected() FROM stayer_queues WHERE name {in texts ?} AND defaults IS NOT NULL;
+
+-- name: turn.whole
+-- See schema.sql.
+SELECT {task} FROM stayer_turn(
+    ?1, ?2, ?3, ?4, ?5::text[], ?6::text[], ?7, ?8, ?9, ?10,
+    ?11::text[], ?12::text[], ?13, ?14, ?15, ?16, ?17, ?18, ?19
+);
 
 -- name: fast.submit
 -- ids, parameters, the number of the event that the first one came, and what rows.cells_in_common gives: tasks

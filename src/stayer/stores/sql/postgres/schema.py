@@ -10,6 +10,7 @@ from uuid import uuid4
 from stayer.core.errors import StoreUnusable
 from stayer.core.fields import FIELDS, STORED, Field
 from stayer.core.model import Policy
+from stayer.stores.sql import history
 from stayer.stores.sql.journal import EVENTS_KEPT, TRIMMED_EVERY
 from stayer.stores.sql.postgres.database import Database
 from stayer.stores.sql.postgres.dialect import quoted
@@ -20,7 +21,7 @@ from stayer.stores.sql.table_names import with_prefix
 
 VERSION = 1
 _HERE = Path(__file__).parent
-_REVISION = 2
+_REVISION = 4
 """Of the functions in schema.sql: to be raised with every change of them."""
 _TYPES = {
     "text": 'text COLLATE "C"', "integer": "bigint", "real": "double precision", "any": "text",
@@ -68,7 +69,7 @@ def _upgrade(tx: PostgresTransaction, address: Address) -> None:
         tx.ddl("ALTER TABLE stayer_queues ADD COLUMN IF NOT EXISTS lined_until xid8")
         tx.script(functions)
     for declared in _missing_columns(tx):
-        tx.script(with_prefix(f"ALTER TABLE stayer_tasks ADD COLUMN {declared}", address.prefix))
+        tx.script(with_prefix(f"ALTER TABLE {declared}", address.prefix))
     for key, value in (("schema", VERSION), ("functions", max(_revision(), _functions(tx)))):
         tx.script(
             with_prefix(
@@ -102,15 +103,25 @@ def is_current(tx: PostgresTransaction, address: Address) -> bool:
 
 
 def _missing_columns(tx: PostgresTransaction) -> list[str]:
-    """Columns of fields that are younger than these tables. They are added without another version:
-    an older Stayer names the columns that it knows, and need not know of more.
+    """Columns that are younger than these tables. They are added without another version: an older
+    Stayer names the columns that it knows, and need not know of more.
     """
+    there = _columns(tx, "stayer_tasks")
+    tasks = [_declaration(field) for field in STORED if field.name not in there]
+    missing = [f"stayer_tasks ADD COLUMN {declared}" for declared in tasks]
+    if "worker_order" not in _columns(tx, "stayer_workers"):
+        missing.append("stayer_workers ADD COLUMN worker_order text")
+    if "defaults" not in _columns(tx, "stayer_queues"):
+        missing.append("stayer_queues ADD COLUMN defaults text")
+    return missing
+
+
+def _columns(tx: PostgresTransaction, table: str) -> set[str]:
     rows = tx.sql(
         "SELECT attname FROM pg_attribute "
-        "WHERE attrelid = 'stayer_tasks'::regclass AND attnum > 0 AND NOT attisdropped"
+        f"WHERE attrelid = '{table}'::regclass AND attnum > 0 AND NOT attisdropped"
     )
-    there = {name for (name,) in rows}
-    return [_declaration(field) for field in STORED if field.name not in there]
+    return {name for (name,) in rows}
 
 
 def _declaration(field: Field) -> str:
@@ -168,6 +179,7 @@ def _parts(address: Address) -> tuple[str, str, str]:
         "channel": address.channel,
         "events channel": address.events_channel,
         "kept": str(EVENTS_KEPT),
+        "room": str(history.LONGEST - 500),
         "once in": str(TRIMMED_EVERY),
         "policy fields": ", ".join(f"'{field.name}'" for field in policy),
         "policy kinds": "\n            ".join(

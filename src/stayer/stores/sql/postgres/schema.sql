@@ -32,6 +32,7 @@ CREATE TABLE stayer_queues (
     lined_until xid8,
     retention text, -- JSON object: seconds by what is kept
     notify text, -- JSON array of hooks, each with its words in front: "ended:mail"
+    defaults text, -- JSON object: fields that its tasks have unless they say otherwise
     -- The logs, and the results, of tasks that ended up to this moment have been forgotten.
     logs_gone double precision NOT NULL DEFAULT 0,
     results_gone double precision NOT NULL DEFAULT 0
@@ -409,7 +410,8 @@ CREATE TABLE stayer_workers (
     lease_end double precision NOT NULL,
     dead boolean NOT NULL DEFAULT false,
     watched_until double precision NOT NULL DEFAULT 0,
-    times_watched bigint NOT NULL DEFAULT 0
+    times_watched bigint NOT NULL DEFAULT 0,
+    worker_order text -- JSON object: what an operator wants of it
 ) WITH (
     fillfactor = 25, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0
@@ -714,12 +716,165 @@ BEGIN
 END
 $$;
 
+-- Ends a transaction that was begun because of something that is not so: see ../bulk.py.
+CREATE OR REPLACE FUNCTION stayer_not_as_expected() RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION SQLSTATE 'STY02' USING MESSAGE = 'stayer: to be done again, for a queue has defaults now';
+END
+$$;
+
+-- A turn of a worker in one round trip: tasks that ran to their end are completed, others are taken, events and
+-- counters are written. All of it, or nothing: if anything is not as usual, the answer is one row of nulls, and the
+-- long way (../commit.py, ../reserve.py) has to be gone. Usual is a queue without limits, lines and rate, whose lanes
+-- are among those the caller knows; a worker that is alive; tasks on whose end nothing else depends.
+-- The settings are read after the lock that keeps them as they are, by a statement of its own, as everything here: each
+-- sees what was committed before it began. Locks are taken in the order of the long way: tasks that end, the worker, tasks that
+-- are taken.
+-- What was done is undone by the block's end with an exception, which writes nothing to the server's log.
+CREATE OR REPLACE FUNCTION stayer_turn(
+    moment double precision, of_worker text, on_node text, of_queue text, known text[], handled text[],
+    number bigint, first bigint, before text, behind text,
+    done_ids text[], done_results text[], done_first bigint, done_line text, done_state text,
+    done_attempt bigint, done_order bigint, done_event text, done_note text
+)
+RETURNS SETOF stayer_tasks
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+ROWS 10 AS $$
+#variable_conflict use_column
+DECLARE
+    found_lanes text[];
+    chosen bigint[];
+    changed bigint;
+    nothing stayer_tasks;
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(stayer_key('queue ' || of_queue));
+    IF NOT EXISTS (
+        SELECT 1 FROM stayer_queues AS q
+        WHERE q.name = of_queue AND NOT q.paused AND q."limit" IS NULL AND NOT q.lined AND q.rate IS NULL
+            AND (q.notify IS NULL OR done_ids = '{}')
+    ) THEN
+        RETURN NEXT nothing;
+        RETURN;
+    END IF;
+    found_lanes := ARRAY(
+        WITH RECURSIVE lanes (lane) AS (
+            SELECT min(t.lane) FROM stayer_tasks AS t
+            WHERE t.queue = of_queue AND t.state = 'pending' AND t.held = false
+            UNION ALL
+            SELECT (
+                SELECT min(t.lane) FROM stayer_tasks AS t
+                WHERE t.queue = of_queue AND t.state = 'pending' AND t.held = false AND t.lane > lanes.lane
+            )
+            FROM lanes WHERE lanes.lane IS NOT NULL
+        )
+        SELECT lanes.lane FROM lanes WHERE lanes.lane IS NOT NULL LIMIT cardinality(known) + 1
+    );
+    IF NOT found_lanes <@ known THEN
+        RETURN NEXT nothing;
+        RETURN;
+    END IF;
+    BEGIN
+        IF done_ids <> '{}' THEN
+            UPDATE stayer_tasks AS t
+            SET state = 'complete', updated = moment,
+                finished_at = greatest(moment, coalesce(t.started_at, t.reserved_at, 0)), ending = 'done',
+                returned_from = NULL, error = NULL, orders = NULL, paused = false, result = done.value,
+                history = t.history || '[' || (done_first + done.place - 1)::text || done_line
+            FROM unnest(done_ids, done_results) WITH ORDINALITY AS done (id, value, place)
+            WHERE t.id = done.id AND t.state = done_state AND t.worker = of_worker AND t.attempt = done_attempt
+                AND t.last_order = done_order AND t.queue = of_queue AND t.dependents = false
+                AND t.share IS NULL AND t.notify IS NULL;
+            GET DIAGNOSTICS changed = ROW_COUNT;
+            IF changed < cardinality(done_ids) THEN
+                RAISE EXCEPTION SQLSTATE 'STY01';
+            END IF;
+            INSERT INTO stayer_new_events (at, ids, queue, event, attempt, worker, note)
+            VALUES (moment, to_json(done_ids)::text, of_queue, done_event, done_attempt, of_worker, done_note);
+            INSERT INTO stayer_counts (queue, reserved, started, complete)
+            VALUES (
+                of_queue, CASE done_state WHEN 'reserved' THEN -changed ELSE 0 END,
+                CASE done_state WHEN 'started' THEN -changed ELSE 0 END, changed
+            );
+        END IF;
+        PERFORM 1 FROM stayer_workers AS w
+        WHERE w.id = of_worker AND w.node = on_node AND w.dead = false AND NOT (w.draining OR w.drain)
+        FOR UPDATE;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION SQLSTATE 'STY01';
+        END IF;
+        IF cardinality(handled) = 1 THEN
+            chosen := ARRAY(SELECT n FROM stayer_next(of_queue, handled[1], moment, number) AS n);
+        ELSE
+            chosen := ARRAY(
+                SELECT t.seq FROM stayer_tasks AS t
+                JOIN (
+                    SELECT best.seq, best.priority, best.created
+                    FROM unnest(handled) AS lanes (value)
+                    CROSS JOIN LATERAL (
+                        SELECT t.seq, t.priority, t.created FROM stayer_tasks AS t
+                        WHERE t.queue = of_queue AND t.lane = lanes.value AND t.state = 'pending'
+                            AND t.held = false AND (t.start_before IS NULL OR t.start_before > moment)
+                        ORDER BY t.priority DESC, t.created, t.seq
+                        LIMIT number + 50
+                    ) AS best
+                ) AS best ON best.seq = t.seq
+                WHERE t.state = 'pending' AND t.held = false
+                ORDER BY best.priority DESC, best.created, best.seq
+                LIMIT number
+                FOR UPDATE OF t SKIP LOCKED
+            );
+        END IF;
+        IF EXISTS (
+            SELECT 1 FROM stayer_tasks AS t
+            WHERE t.seq = ANY (chosen) AND t.attempt > 0 AND length(t.history) > {room}
+        ) THEN
+            RAISE EXCEPTION SQLSTATE 'STY01';
+        END IF;
+        IF chosen[cardinality(chosen)] = -1 THEN -- see stayer_next
+            nothing.seq := -1;
+            RETURN NEXT nothing;
+        END IF;
+        RETURN QUERY
+        WITH taken AS (
+            UPDATE stayer_tasks AS t
+            SET state = 'reserved', attempt = t.attempt + 1, updated = moment, worker = of_worker,
+                node = on_node, pid = NULL, ending = NULL, started_at = NULL, returned_from = NULL,
+                paused = false, usage = NULL, reserved_at = moment,
+                history = t.history || '[' || (first + one.place - 1)::text || before
+                    || (t.attempt + 1)::text || behind
+            FROM unnest(chosen) WITH ORDINALITY AS one (number, place)
+            WHERE t.seq = one.number
+            RETURNING t.*
+        ),
+        told AS (
+            INSERT INTO stayer_new_events (at, ids, queue, event, attempt, worker)
+            SELECT moment, json_agg(taken.id ORDER BY taken.priority DESC, taken.created, taken.seq)::text,
+                of_queue, 'reserved', taken.attempt, of_worker
+            FROM taken GROUP BY taken.attempt
+        ),
+        counted AS (
+            INSERT INTO stayer_counts (queue, pending, reserved)
+            SELECT of_queue, -count(*), count(*) FROM taken HAVING count(*) > 0
+        )
+        SELECT * FROM taken;
+    EXCEPTION WHEN SQLSTATE 'STY01' THEN
+        nothing := NULL;
+        RETURN NEXT nothing;
+    END;
+END
+$$;
+
 CREATE OR REPLACE FUNCTION stayer_task_by_hand() RETURNS trigger
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     moment double precision := stayer_now();
     first_state text := CASE WHEN new.eta > new.created THEN 'scheduled' ELSE 'pending' END;
     number bigint := moment * 1000000;
+    usual jsonb := (SELECT defaults FROM stayer_queues WHERE name = new.queue)::jsonb;
+    meant jsonb;
+    finish double precision;
 BEGIN
     -- As core/limits.py and core/fields.py have it.
     IF new.name IS NOT NULL AND new.command IS NOT NULL THEN
@@ -760,10 +915,13 @@ BEGIN
     ) THEN
         RAISE EXCEPTION 'stayer: policy has a field of another kind: numbers are numbers from 0 on';
     END IF;
+    IF length(new.id) > 256 THEN
+        RAISE EXCEPTION 'stayer: an id has at most 256 characters';
+    END IF;
     IF greatest(
-        length(new.id), length(new.queue), length(new.name), length(new.owner), length(new.key), length(new."unique")
+        length(new.queue), length(new.name), length(new.owner), length(new.key), length(new."unique")
     ) > 200 THEN
-        RAISE EXCEPTION 'stayer: id, queue, name, owner, key and unique have at most 200 characters';
+        RAISE EXCEPTION 'stayer: queue, name, owner, key and unique have at most 200 characters';
     END IF;
     IF octet_length(concat(new.command, new.cwd, new.env, new.tags, new.notify, new.policy)) > 64000 THEN
         RAISE EXCEPTION 'stayer: a task has at most 64,000 bytes without its parameters';
@@ -793,8 +951,17 @@ BEGIN
             RAISE EXCEPTION 'stayer: another task of this queue holds this unique word';
         END IF;
     END IF;
+    -- As core/submit/defaults.py and core/submit/fresh.py have it.
+    meant := coalesce(new.policy, '{}')::jsonb;
+    IF usual IS NOT NULL THEN
+        meant := jsonb_strip_nulls((usual - 'code') || meant);
+    END IF;
+    finish := new.created + (meant ->> 'deadline')::double precision;
     UPDATE stayer_tasks
     SET updated = created, state = first_state,
+        policy = CASE WHEN usual IS NULL THEN new.policy ELSE meant::text END,
+        code = coalesce(new.code, usual ->> 'code'),
+        finish_before = finish, start_before = least(new.start_before, finish),
         history = format(E'[%s,%s,"%s"]\n', number, new.created, first_state),
         share = (
             SELECT CASE fair WHEN 'owner' THEN coalesce(new.owner, '')

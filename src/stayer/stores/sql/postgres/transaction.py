@@ -17,7 +17,10 @@ from stayer.stores.sql.dialect import Dialect, Statements
 from stayer.stores.sql.forking import mind_forks
 from stayer.stores.sql.joined import LOOKED_UP, newest
 from stayer.stores.sql.postgres.dialect import DIALECT
-from stayer.stores.sql.transaction import Cell, Named, Row, Transaction
+from stayer.stores.sql.transaction import UNASKED, Cell, Composed, Named, Row, Transaction
+
+TURN, WHOLE = "turn.whole", "commit.whole"
+"""Statements that write their events themselves."""
 
 
 class _FlagLoader(Loader):
@@ -98,6 +101,9 @@ class PostgresTransaction:
         self._unsent: list[_Unsent] = [(begin, None, None)] if begin else []
         self._prefetched: dict[tuple[Named, str], psycopg.RawCursor[Row]] = {}
         self.has_begun = False
+        self._commits = False
+        self.is_committed = False
+        """Whether the server was asked to commit: what goes wrong from then on leaves doubt."""
         self.now = now
         self.dialect: Dialect = DIALECT
         self.bulk = bulk
@@ -113,6 +119,9 @@ class PostgresTransaction:
         """Looks at what is committed by now, if this transaction sees nothing newer than itself."""
 
     def all(self, statement: Named, *parameters: Cell) -> list[Row]:
+        self.has_events |= statement == TURN or (
+            isinstance(statement, Composed) and statement.name == WHOLE
+        )
         if self.look is not None and statement in LOOKED_UP:
             look, self.look = self.look, None
             try:
@@ -123,7 +132,7 @@ class PostgresTransaction:
         if self._prefetched:
             fetched = self._prefetched.pop((statement, repr(parameters)), None)
             if fetched is not None:
-                if self._unsent:
+                if any(cursor is fetched for *_, cursor in self._unsent):
                     self.flush()
                 return fetched.fetchall()
         return self._execute(self._statements[statement], parameters).fetchall()
@@ -133,13 +142,17 @@ class PostgresTransaction:
         return rows[0] if rows else None
 
     def run(self, statement: Named, *parameters: Cell) -> int:
+        if statement in UNASKED:
+            self.send(statement, [parameters])
+            return 0
         return self._execute(self._statements[statement], parameters).rowcount
 
     def many(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> int:
-        text = self._statements[statement]
         rows = list(parameters)
-        if not rows:
+        if statement in UNASKED or not rows:
+            self.send(statement, rows)
             return 0
+        text = self._statements[statement]
         with self._connection.pipeline():
             self._send_all()
             cursors = [self._new_cursor().execute(text, row) for row in rows]
@@ -171,6 +184,15 @@ class PostgresTransaction:
         self.messages.update((f"queue {queue}", None) for queue in queues)
         self.messages.update((f"worker {worker}", None) for worker in workers)
 
+    def commit_with_next(self) -> None:
+        self._commits = True
+
+    def commit(self) -> None:
+        """Commit with all that is left, unless that is done."""
+        if not self.is_committed:
+            self.is_committed = True
+            self.flush("COMMIT")
+
     def flush(self, last: str | None = None) -> None:
         """Send what is left, and this; nothing if the transaction has not begun."""
         if not self.has_begun and len(self._unsent) < 2:
@@ -179,6 +201,7 @@ class PostgresTransaction:
             self._unsent.append((last, None, None))
         with self._connection.pipeline():
             self._send_all()
+            self._commit_if_last()
 
     def sql(self, text: str, *parameters: Cell) -> list[Row]:
         """The rows that SQL of PostgreSQL's own gives, with the names of this store's tables."""
@@ -194,12 +217,19 @@ class PostgresTransaction:
         self._cursor.execute(text, prepare=False)
 
     def _execute(self, text: str, parameters: Sequence[Cell]) -> psycopg.RawCursor[Row]:
-        if not self._unsent:
+        if not self._unsent and not self._commits:
+            assert not self.is_committed, "it is committed already"
             return self._cursor.execute(text, parameters)
         with self._connection.pipeline():
             self._send_all()
             self._cursor.execute(text, parameters)
+            self._commit_if_last()
         return self._cursor
+
+    def _commit_if_last(self) -> None:
+        if self._commits:
+            self._commits, self.is_committed = False, True
+            self._new_cursor().execute("COMMIT")
 
     def _new_cursor(self) -> psycopg.RawCursor[Row]:
         cursor = raw_cursor(self._connection)

@@ -12,7 +12,7 @@ from stayer.core.model import Change
 from stayer.stores.sql import history
 from stayer.stores.sql.completions import in_common
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.rows import cells, json_cell
+from stayer.stores.sql.rows import changed_cell, json_cell
 from stayer.stores.sql.sqlite.just_reserved import seqs_from_cell
 from stayer.stores.sql.transaction import Transaction
 
@@ -61,7 +61,7 @@ def _texts(group: Sequence[Change]) -> dict[str, str] | None:
     """Each one's result, '' for none; None if they can't be written all at once."""
     texts: dict[str, str] = {}
     for change in group:
-        result = cells("result", change.result) or ""
+        result = changed_cell("result", change.result) or ""
         if change.id in texts or isinstance(result, bytes) or "\0" in result:
             return None
         texts[change.id] = result

@@ -18,6 +18,7 @@ from stayer.stores.sql.sqlite.copies import copy_file
 from stayer.stores.sql.sqlite.dialect import DIALECT, statements
 from stayer.stores.sql.sqlite.errors import translated
 from stayer.stores.sql.sqlite.fast import FastBulk
+from stayer.stores.sql.sqlite.fork_gate import GATE
 from stayer.stores.sql.sqlite.lock import WriterLock
 from stayer.stores.sql.sqlite.wake import Bell, FileWaiter
 from stayer.stores.sql.sqlite.wal_checkpointer import Carrier
@@ -89,6 +90,9 @@ class SqliteTransaction:
 
     def prefetch(self, statement: Named, *parameters: Cell) -> None:
         """Asking costs no more later."""
+
+    def commit_with_next(self) -> None:
+        """So does the commit."""
 
     def delete_tasks(self, seqs: list[int]) -> None:
         newest = _Numbers(self).take(1) - 1
@@ -233,7 +237,7 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[SqliteTransaction]:
         """One change, in turn with the other writers: all of it, or nothing."""
-        with self._connection() as connection, connection.lock.held(BUSY):
+        with self._connection() as connection, connection.lock.held(BUSY), GATE.closed():
             connection.sqlite.execute("BEGIN IMMEDIATE")
             before = connection.sqlite.total_changes
             try:

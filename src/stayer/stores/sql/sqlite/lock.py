@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from stayer.stores.sql.forking import mind_forks
 from stayer.stores.sql.sqlite.rights import make_lock
 
 try:
@@ -35,6 +36,15 @@ class WriterLock:
         self._descriptor = -1
         self._usable = fcntl is not None
         self._helper: threading.Thread | None = None
+        mind_forks(self)
+
+    def after_fork(self) -> None:
+        """Leave it to the parent: a descriptor that a child keeps would keep the lock, too, if the
+        parent died with it.
+        """
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     @contextmanager
     def held(self, timeout: float) -> Iterator[None]:
@@ -45,7 +55,7 @@ class WriterLock:
         try:
             yield
         finally:
-            if self._usable:
+            if self._usable and self._descriptor >= 0:
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ _STEPS = {1: "schema.sql"}
 """What leads to each version from the one before."""
 
 _TRIGGER = "stayer_task_by_hand"
-_TRIGGER_REVISION = 3
+_TRIGGER_REVISION = 5
 """Of what stands in schema.sql: to be raised with every change of it."""
 _KNOWN = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'stayer_meta'"
 _READ = "SELECT value FROM stayer_meta WHERE key = 'schema'"
@@ -51,7 +51,7 @@ def setup(database: Database) -> None:
         for statement in _missing_tables(tx):
             tx.sql(statement)
         for column in _missing_columns(tx):
-            tx.sql(f"ALTER TABLE stayer_tasks ADD COLUMN {column}")
+            tx.sql(f"ALTER TABLE {column}")
         if _is_outdated(tx):
             tx.sql(f"DROP TRIGGER IF EXISTS {_TRIGGER}")
             tx.sql(_trigger())
@@ -84,11 +84,21 @@ def _declared(statement: str) -> set[str]:
 
 
 def _missing_columns(tx: SqliteTransaction) -> list[str]:
-    """Columns of fields that are younger than this file. They are added without another version of
-    the tables: an older Stayer names the columns that it knows, and need not know of more.
+    """Columns that are younger than this file. They are added without another version of the
+    tables: an older Stayer names the columns that it knows, and need not know of more.
     """
-    there = {name for (name,) in tx.sql("SELECT name FROM pragma_table_info('stayer_tasks')")}
-    return [declaration(field) for field in STORED if field.name not in there]
+    there = _columns(tx, "stayer_tasks")
+    tasks = [declaration(field) for field in STORED if field.name not in there]
+    missing = [f"stayer_tasks ADD COLUMN {declared}" for declared in tasks]
+    if "worker_order" not in _columns(tx, "stayer_workers"):
+        missing.append("stayer_workers ADD COLUMN worker_order TEXT")
+    if "defaults" not in _columns(tx, "stayer_queues"):
+        missing.append("stayer_queues ADD COLUMN defaults TEXT")
+    return missing
+
+
+def _columns(tx: SqliteTransaction, table: str) -> set[str]:
+    return {name for (name,) in tx.sql(f"SELECT name FROM pragma_table_info('{table}')")}
 
 
 def _missing_tables(tx: SqliteTransaction) -> list[str]:

@@ -27,6 +27,7 @@ CREATE TABLE stayer_queues (
     ) VIRTUAL,
     retention TEXT, -- JSON object: seconds by what is kept
     notify TEXT, -- JSON array of hooks, each with its words in front: "ended:mail"
+    defaults TEXT, -- JSON object: fields that its tasks have unless they say otherwise
     -- The logs, and the results, of tasks that ended up to this moment have been forgotten.
     logs_gone REAL NOT NULL DEFAULT 0,
     results_gone REAL NOT NULL DEFAULT 0,
@@ -358,7 +359,8 @@ CREATE TABLE stayer_workers (
     dead INTEGER NOT NULL DEFAULT 0,
     wakes INTEGER NOT NULL DEFAULT 0,
     watched_until REAL NOT NULL DEFAULT 0,
-    times_watched INTEGER NOT NULL DEFAULT 0
+    times_watched INTEGER NOT NULL DEFAULT 0,
+    worker_order TEXT -- JSON object: what an operator wants of it
 ) WITHOUT ROWID;
 
 -- What queues did in a stretch of time; the queue '' is all of them together.
@@ -420,9 +422,11 @@ BEGIN
         END
     );
     -- As core/limits.py has it.
-    SELECT raise(ABORT, 'stayer: id, queue, name, owner, key and unique have at most 200 characters')
+    SELECT raise(ABORT, 'stayer: an id has at most 256 characters')
+    WHERE length(new.id) > 256;
+    SELECT raise(ABORT, 'stayer: queue, name, owner, key and unique have at most 200 characters')
     WHERE max(
-        length(new.id), length(new.queue), length(ifnull(new.name, '')),
+        length(new.queue), length(ifnull(new.name, '')),
         length(ifnull(new.owner, '')), length(ifnull(new.key, '')), length(ifnull(new."unique", ''))
     ) > 200;
     SELECT raise(ABORT, 'stayer: a task has at most 64,000 bytes without its parameters')
@@ -447,6 +451,19 @@ BEGIN
         WHERE queue = new.queue AND "unique" = new."unique" AND seq <> new.seq
             AND unique_end > (julianday('now') - 2440587.5) * 86400.0
     );
+    -- As core/submit/defaults.py and core/submit/fresh.py have it.
+    UPDATE stayer_tasks
+    SET policy = json_patch(json_remove(q.defaults, '$.code'), ifnull(new.policy, '{}')),
+        code = ifnull(new.code, json_extract(q.defaults, '$.code'))
+    FROM stayer_queues AS q
+    WHERE seq = new.seq AND q.name = new.queue AND json_valid(q.defaults);
+    UPDATE stayer_tasks
+    SET finish_before = created + json_extract(policy, '$.deadline'),
+        start_before = min(
+            ifnull(start_before, created + json_extract(policy, '$.deadline')),
+            created + json_extract(policy, '$.deadline')
+        )
+    WHERE seq = new.seq AND json_extract(policy, '$.deadline') IS NOT NULL;
     INSERT INTO stayer_events (at, ids, queue, event)
     VALUES (
         new.created, json_array(new.id), new.queue,

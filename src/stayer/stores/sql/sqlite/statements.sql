@@ -50,7 +50,7 @@ UPDATE stayer_workers SET wakes = (SELECT max(number) FROM stayer_events) WHERE 
 
 -- name: wakes
 -- queues, worker: the number of the last event that concerns one of them, and how often somebody
--- began to watch the worker, or wanted it to drain.
+-- began to watch the worker, or wanted something of it.
 SELECT
     max(
         coalesce(

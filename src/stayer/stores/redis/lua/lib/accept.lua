@@ -22,6 +22,10 @@ local function accept(group, number)
   r[@CREATED], r[@UPDATED] = now, now
   if group[@G_DELAY] then r[@ETA] = now + group[@G_DELAY] end
   if tonumber(group[@G_EXPIRE]) then r[@START_BEFORE] = now + group[@G_EXPIRE] end
+  if group[@G_DEADLINE] then
+    r[@FINISH_BEFORE] = now + group[@G_DEADLINE]
+    r[@START_BEFORE] = math.min(r[@START_BEFORE] or r[@FINISH_BEFORE], r[@FINISH_BEFORE])
+  end
   if waits_of[id] then
     r[@STATE] = 'waiting'
     entry.flags = entry.flags + 32

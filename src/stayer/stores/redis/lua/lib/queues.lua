@@ -24,7 +24,7 @@ end
 
 local function queue_info(name)
   local settings = call('HMGET', @queue(name), 'paused', 'limit', 'key_limit', 'fair', 'rate', 'rate_per',
-                        'tokens', 'tokens_at', 'notify')
+                        'tokens', 'tokens_at', 'notify', 'defaults')
   local info = {name, settings, call('HGETALL', @key_limits(name))}
   for number, state in ipairs(STATES) do info[number + 3] = count(name, state) end
   local oldest = call('ZRANGE', @state(name, 'pending'), 0, 0)[1]

@@ -32,11 +32,11 @@ local function give(entry, stood, worker, node, event_text)
 end
 
 -- The node of a worker; nothing if it is unknown or buried, or, in a shard of a cluster, was introduced and has
--- not proven to be alive. One that drains may take no tasks.
+-- not proven to be alive. One that drains, or is to, may take no tasks.
 local drains
 local function node_of(worker)
-  local known = call('HMGET', @worker(worker), 'node', 'dead', 'draining', 'unproven')
-  drains = known[3] == '1'
+  local known = call('HMGET', @worker(worker), 'node', 'dead', 'draining', 'unproven', 'drain')
+  drains = known[3] == '1' or known[5]
   return not known[2] and not known[4] and known[1] or nil
 end
 

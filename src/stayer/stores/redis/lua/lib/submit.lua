@@ -2,7 +2,7 @@
 --
 -- Tasks come in groups of those that differ in nothing that the indexes know: {queue, lane, priority,
 -- held?, drawn at random?, delay or nil, has an eta or a tie?, after how many seconds it expires (text: at a
--- moment that its record has) or nil, is unique?, number of the argument with the first value, ids, and for
+-- moment that its record has, or by its deadline) or nil, after how many seconds it has to have ended or nil, is unique?, number of the argument with the first value, ids, and for
 -- each id false or the number of the argument with parameters that are kept apart}
 -- include: settings, events
 -- scope

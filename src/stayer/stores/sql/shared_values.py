@@ -1,9 +1,10 @@
-"""`Store.record_once`: a few words that servers share, among what is known of the store itself."""
+"""`Store.record_once` and `Store.shared`: what servers share, among what is known of the store."""
 
 from __future__ import annotations
 
 import hashlib
 
+from stayer.store.base import SharedName
 from stayer.stores.sql.transaction import Transaction
 
 
@@ -25,6 +26,19 @@ def recorded(tx: Transaction, key: str) -> str | None:
     row = tx.one("once.get", _name(key))
     until, _, value = ("", "", "") if row is None else str(row[0]).partition(" ")
     return value if row is not None and until >= _time(tx.now) else None
+
+
+def shared(tx: Transaction, name: SharedName) -> str | None:
+    """Read a value that servers share."""
+    row = tx.one("shared", name)
+    return None if row is None else str(row[0])
+
+
+def put_shared(tx: Transaction, name: SharedName, value: str, known: str | None) -> bool:
+    """Replace a value that servers share, unless somebody else was quicker."""
+    if known is None:
+        return tx.run("shared.first", name, value) == 1
+    return tx.run("shared.replace", value, name, known) == 1
 
 
 def _name(key: str) -> str:

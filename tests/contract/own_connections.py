@@ -16,7 +16,7 @@ from stayer.stores.sql.store import SqlStore
 from tests.contract.builders import PATIENCE
 
 
-class Hand(Protocol):
+class OwnConnection(Protocol):
     """Somebody's connection, with a transaction that is begun by the first statement."""
 
     raw: Any
@@ -43,7 +43,7 @@ class Hand(Protocol):
         """Close the connection."""
 
 
-class _Hand:
+class _Connection:
     def __init__(self, raw: Any) -> None:
         self.raw = raw
         self.commit, self.rollback, self.close = raw.commit, raw.rollback, raw.close
@@ -60,7 +60,7 @@ class _Hand:
         raise AssertionError("nobody waits")
 
 
-class PostgresHand(_Hand):
+class PostgresConnection(_Connection):
     new_events = "stayer_new_events"
 
     def __init__(self, store: PostgresStore) -> None:
@@ -76,7 +76,7 @@ class PostgresHand(_Hand):
         self.ask("SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE NOT granted")
 
 
-class MySqlHand(_Hand):
+class MySqlConnection(_Connection):
     new_events = "stayer_events"
 
     def __init__(self, store: MySqlStore) -> None:
@@ -104,20 +104,20 @@ class MySqlHand(_Hand):
 
 
 @contextmanager
-def hands(store: Store, number: int) -> Iterator[list[Hand]]:
+def own_connections(store: Store, number: int) -> Iterator[list[OwnConnection]]:
     """So many connections to a store's tables."""
-    made: list[Hand] = []
+    made: list[OwnConnection] = []
     try:
         for _ in range(number):
             if isinstance(store, PostgresStore):
-                made.append(PostgresHand(store))
+                made.append(PostgresConnection(store))
             else:
                 assert isinstance(store, MySqlStore)
-                made.append(MySqlHand(store))
+                made.append(MySqlConnection(store))
         yield made
     finally:
-        for hand in made:
-            hand.close()
+        for connection in made:
+            connection.close()
 
 
 def database(store: Store) -> Any:

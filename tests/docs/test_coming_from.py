@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import redis
@@ -20,10 +24,11 @@ from stayer.stores import open_store
 from stayer.worker.signals import HANDLED_SIGNALS
 from tests.cli.running import Here
 from tests.docs.named import look_up_command, look_up_python, look_up_route, rows, spans
+from tests.faults.fleet import until
 from tests.servers.finding import redis_binary
 from tests.servers.redis import serving
 
-PAGE = "explanation/coming-from-long-task-queues.md"
+PAGE = "how-to/coming-from.md"
 
 CELLS = [cell for _, cell in rows(PAGE)]
 NAMED = sorted({span for cell in CELLS for span in spans(cell)})
@@ -33,10 +38,13 @@ WORDS = {
     *(number.name.removeprefix("SIG") for number in HANDLED_SIGNALS),
     "KILL",
     "run", "kill",  # methods of the class that --run names: see how-to/python-tasks.md
-    "run_at", "jq",  # not ours
+    "run_at",  # not ours
 }  # fmt: skip
 STAYS = {"worker", "serve", "run", "drain", "report", "stack"}
 """Commands that run on, or need a running task: these are parsed, the others run."""
+
+SETTINGS = 'retries = 0\n[worker]\napp = "jobs"\n'
+"""What `stayer worker` runs if nothing else is said."""
 
 KINDS = {
     "command": re.compile(r"stayer [a-z].*"),
@@ -102,8 +110,8 @@ def path(filled: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 @pytest.fixture
 def command(path: Path) -> Here:
     """Our command, in a folder with the files that the page names."""
-    (path.parent / "stayer.toml").write_text("retries = 0\n")
-    (path.parent / "production.toml").write_text("retries = 0\n")
+    (path.parent / "stayer.toml").write_text(SETTINGS)
+    (path.parent / "production.toml").write_text(SETTINGS)
     (path.parent / "parameters.json").write_text("{}")
     (path.parent / "jobs.jsonl").write_text('{"queue": "encode"}\n')
     (path.parent / "film.mov").write_text("film")
@@ -157,7 +165,13 @@ def test_flags_that_are_said_to_be_missing_are_missing() -> None:
 def test_a_command_works(named: str, command: Here) -> None:
     words = shlex.split(named)[1:]
     found, rest = look_up_command(words)
-    if words[0] in STAYS or "WORKER" in words or "https://" in " ".join(words):
+    if words[:2] == ["workers", "set"] or words == ["drain", "WORKER"]:
+        store = command.environment["STAYER_STORE"]
+        with stayer.Client(store) as client, client.get_listener(["upload", "more"]) as ear:
+            ear.listen(timeout=0)
+            worker = client.workers()[0].id
+            command(*(worker if word == "WORKER" else word for word in words)).works()
+    elif words[0] in STAYS or "WORKER" in words or "https://" in " ".join(words):
         found.make_context(words[0], rest)
     else:
         done = command(*words)
@@ -167,6 +181,110 @@ def test_a_command_works(named: str, command: Here) -> None:
 def test_python_has_what_is_named() -> None:
     for named in of_kind("python"):
         look_up_python(named)
+
+
+def is_tried_here(named: str) -> bool:
+    """Tell whether it is a call that needs neither a server nor a function that never ends."""
+    if named in ("Listener.listen(function)", "Queue.drop(force=True)"):
+        return named.startswith("Queue")
+    return named.endswith(")") and not re.match(r"Client\(.(mysql|redis)", named)
+
+
+@pytest.mark.parametrize("named", [each for each in of_kind("python") if is_tried_here(each)])
+def test_a_call_works(named: str, path: Path) -> None:
+    with (
+        stayer.Client(f"sqlite:///{path}") as client,
+        client.get_listener("encode") as listener,
+    ):
+        names = names_for(named, client, listener)
+        eval(compile(named, named, "eval"), names)
+
+
+def names_for(named: str, client: stayer.Client, listener: stayer.Listener) -> dict[str, Any]:
+    """Return what the names of a call stand for: an object for each class that it names."""
+    what = named.partition("(")[0]
+    if what == "Client":
+        return {"Client": stayer.Client}
+    names: dict[str, Any] = {
+        "Client": client,
+        "Queue": client.get_queue("encode"),
+        "TaskHandle": client.get_task("film-3" if what == "TaskHandle.wait" else "film-1"),
+        "Listener": listener,
+        "Context": stayer.Context.for_test({"file": "a.mov"}),
+        "App": stayer.App(),
+        "Flow": stayer.Flow("films"),
+        "function": len,
+        "hook": lambda *given: None,
+    }
+    if what == "Client.set_worker":
+        client.get_task("film-1").hold()
+        listener.listen(timeout=0)
+        names["id"] = client.workers()[0].id
+    if what.startswith("Flow"):
+        names["Flow"].add(name="encode", part="film-1")
+    if what.startswith("Processor") or what in ("Listener.give_back", "Client.get_processor"):
+        names["task"] = task = listener.listen()
+        assert task is not None
+        names["Processor"] = processor = client.get_processor(task)
+        if what.startswith("Processor") and what != "Processor.start":
+            processor.start()
+        if what == "Processor.stopped":
+            client.get_task(task.id).cancel()
+    return names
+
+
+def test_attributes_are_those_of_what_there_is(path: Path) -> None:
+    with (
+        stayer.Client(f"sqlite:///{path}") as client,
+        client.get_listener("encode") as listener,
+    ):
+        task = listener.listen()
+        assert task is not None
+        owners: dict[str, Any] = {
+            "Task": task,
+            "TaskHandle": client.get_queue("encode").submit(),
+            "Worker": client.workers()[0],
+            "QueueInfo": client.queues()[0],
+            "Processor": client.get_processor(task),
+            "Context": stayer.Context.for_test(),
+        }
+        for named in of_kind("python"):
+            name, dot, attribute = named.partition(".")
+            if dot and not named.endswith(")"):
+                getattr(owners[name], attribute)
+
+
+WORKERS = [
+    each for each in of_kind("command")
+    if each.startswith("stayer worker") and not each.startswith("stayer workers")
+    and "mysql" not in each
+]  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("named", WORKERS)
+def test_a_worker_starts_and_stops(named: str, path: Path, command: Here) -> None:
+    folder = path.parent
+    (folder / "encode.py").write_text(
+        "class Encode:\n    def run(self):\n        pass\nRun = Encode\n"
+    )
+    (folder / "jobs.py").write_text("import stayer\napp = stayer.App()\n")
+    (folder / "encode").write_text("#!/bin/sh\n")
+    (folder / "encode").chmod(0o755)
+    words = shlex.split(named.replace("FILE:CLASS", "encode.py:Encode"))[1:]
+    url = f"sqlite:///{path}"
+    known = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "STAYER_STORE": url}
+    running = subprocess.Popen([sys.executable, "-m", "stayer", *words], cwd=folder, env=known)
+    try:
+        with stayer.Client(url) as client:
+            until(lambda: client.workers() or running.poll(), f"for {named}")
+            [worker] = client.workers()
+            os.kill(worker.pid, signal.SIGTERM)
+            assert running.wait(60) == 0
+            until(lambda: not client.workers(), "for it to leave")
+    finally:
+        running.kill()
+        running.wait()
 
 
 def test_the_server_has_the_routes_that_are_named() -> None:

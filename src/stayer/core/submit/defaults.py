@@ -1,0 +1,129 @@
+"""What a queue says for its tasks where they say nothing: defaults for fields of a submission.
+
+A store keeps them as one JSON object, and applies them when it accepts a task: from then on the
+task has them, whatever becomes of the queue's settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from stayer.core import codec, units
+from stayer.core.errors import BadInput
+from stayer.core.fields import OF_QUEUE, SUBMISSION
+from stayer.core.limits import quote
+from stayer.core.model import JSON, Code, NewTask, Policy
+from stayer.core.retries import DEFAULT_WAIT
+from stayer.core.submit import checks
+from stayer.core.submit.json import parse_submission
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_USUAL = Policy()
+
+
+def parse_defaults(written: Mapping[str, Any]) -> dict[str, JSON]:
+    """Read what is to be changed, as JSON says it; None takes one away. Raises BadInput."""
+    if not isinstance(written, Mapping):
+        raise BadInput(f'defaults {quote(written)}: give them by field, such as {{"retries": 3}}')
+    for name in written:
+        if name not in OF_QUEUE:
+            raise BadInput(
+                f"a queue has no default for {quote(name)}: it may have one for "
+                f"{', '.join(OF_QUEUE)}"
+            )
+    said = {name: value for name, value in written.items() if value is not None}
+    new = checks.new_task(queue="default", **parse_submission(_encode(said), "defaults"))
+    if new.code is not None and new.code.files:
+        raise BadInput("the default code of a queue has no files: send them along with each task")
+    checked = {name: getattr(new.policy, name) for name in said if name != "code"}
+    if new.code is not None:
+        checked["code"] = new.code
+    found: dict[str, JSON] = msgspec.to_builtins(checked)
+    return {name: found.get(name) for name in written}
+
+
+def parse_value(name: str, text: str) -> JSON:
+    """Read a default that somebody writes as text: `3`, `2h`, `oom,timeout`, or JSON for code."""
+    field = SUBMISSION.get(name)
+    if field is None or field.kind in ("seconds", "bytes"):
+        return text
+    if field.kind == "words":
+        return [word.strip() for word in text.split(",") if word.strip()]
+    found: JSON = codec.parse(text, f"default {name}")  # type: ignore[assignment]
+    return found
+
+
+def describe(defaults: Mapping[str, JSON]) -> str:
+    """Say them in a line, as `parse_value` reads them: `retries 3, time_limit 2h`."""
+    return ", ".join(f"{name} {_text(name, value)}" for name, value in sorted(defaults.items()))
+
+
+def _text(name: str, value: JSON) -> str:
+    kind = SUBMISSION[name].kind if name in SUBMISSION else "value"
+    if kind == "seconds" and isinstance(value, int | float):
+        return units.format_duration(value)
+    if kind == "bytes" and isinstance(value, int | float):
+        return units.format_limit(value)
+    return ",".join(map(str, value)) if isinstance(value, list) else codec.encode(value)
+
+
+def merge(there: Mapping[str, JSON], changed: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Merge changes into the defaults that there are."""
+    both = {**there, **changed}
+    return {name: value for name, value in both.items() if value is not None}
+
+
+def written(defaults: Mapping[str, JSON]) -> str:
+    """Write defaults as a store keeps them; nothing if there are none."""
+    return _encode(defaults).decode() if defaults else ""
+
+
+def read(text: str) -> dict[str, JSON]:
+    """Read them again. What can't be read is as if it were not there."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
+    except (msgspec.MsgspecError, UnicodeError):
+        return {}
+
+
+class _Parsed(Struct, frozen=True):
+    life: dict[str, Any]
+    code: Code | None
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> _Parsed:
+    found = read(text)
+    code = found.pop("code", None)
+    try:
+        policy = msgspec.convert(found, Policy, strict=False)
+        life = {name: getattr(policy, name) for name in found if name in OF_QUEUE}
+        return _Parsed(life, None if code is None else msgspec.convert(code, Code))
+    except msgspec.ValidationError:
+        return _Parsed({}, None)
+
+
+def with_defaults(new: NewTask, text: str) -> NewTask:
+    """Return the task with the queue's defaults, as `written`, for what it does not say."""
+    if not text:
+        return new
+    known = _parsed(text)
+    life = {name: value for name, value in known.life.items() if not _says(new, name)}
+    if life.get("retries") and not _says(new, "retry_wait"):
+        life.setdefault("retry_wait", DEFAULT_WAIT)
+    code = known.code if new.code is None else new.code
+    return replace(new, policy=replace(new.policy, **life), code=code)
+
+
+def _says(new: NewTask, name: str) -> bool:
+    if name in new.said:
+        return True
+    if name == "retry_wait" and checks.is_wait_filled_in(new):
+        return False
+    return bool(getattr(new.policy, name) != getattr(_USUAL, name))

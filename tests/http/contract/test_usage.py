@@ -1,0 +1,3 @@
+"""As `tests/contract/test_usage.py`, over HTTP."""
+
+from tests.contract.test_usage import *  # noqa: F403
