@@ -55,6 +55,27 @@ class Node:
         return self("POST", f"/tasks/{id}/{verb}?attempt={attempt}{query}", body)
 
 
+LATER_S = 60 / 8
+"""From one beat of a `Node` to the next, if nothing hurries it."""
+
+
+class Clock:
+    """By which the server tells how long a task has not been named."""
+
+    at = 1000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """One that stands still unless a test moves it."""
+    found = Clock()
+    monkeypatch.setattr(work, "moment", found)
+    return found
+
+
 @pytest.fixture
 def node(site: Site) -> Node:
     """One that has introduced itself, and may take tasks of `q`."""
@@ -251,12 +272,15 @@ class TestBeats:
         assert node.tell("a", "cancelled").json["state"] == "cancelled"
         assert node.tell("a", "cancelled").status == 200
 
-    def test_give_back_what_was_not_named_twice(self, store: Store, node: Node) -> None:
+    def test_give_back_what_was_not_named_twice(
+        self, store: Store, node: Node, clock: Clock
+    ) -> None:
         put(store, "a", "b")
         node.take(limit=2)
         named = [{"id": "a", "attempt": 1}]
 
         node.beat(running=named)
+        clock.at += LATER_S
         again = {"number": node.number, "nonce": "other"}
         node("POST", "/beat", {**again, "running": named}).is_problem(409, "lease-lost")
         assert get(store, "b").state == "reserved", "once is not enough"
@@ -266,14 +290,32 @@ class TestBeats:
         node.tell("b", "start").is_problem(409, "not-held")
 
     def test_leave_alone_what_was_started_while_they_were_made(
-        self, store: Store, node: Node
+        self, store: Store, node: Node, clock: Clock
     ) -> None:
         put(store, "a")
         node.take()
         node.beat(running=[])
         node.tell("a", "start")
+        clock.at += LATER_S
         node.beat(running=[])  # made before the answer to the start came
         assert get(store, "a").state == "started"
+        clock.at += LATER_S
+        node.beat(running=[])
+        assert get(store, "a").state == "pending"
+
+    def test_that_come_fast_leave_alone_what_was_just_taken(
+        self, store: Store, node: Node, clock: Clock
+    ) -> None:
+        put(store, "a")
+        node.take()
+        for _ in range(5):  # orders bring a beat at once, and the answer to the take is on its way
+            node.beat(running=[])
+        assert get(store, "a").state == "reserved"
+        clock.at += LATER_S
+        node.beat(running=[{"id": "a", "attempt": 1}])
+        node.beat(running=[])
+        assert get(store, "a").state == "reserved", "it was named meanwhile"
+        clock.at += LATER_S
         node.beat(running=[])
         assert get(store, "a").state == "pending"
 
@@ -369,6 +411,23 @@ class TestWaits:
         heard = node("GET", f"/wait?queue=q&seconds=60&since={first['position']}").json
         assert heard["news"] is True
 
+    def test_are_not_woken_by_what_the_worker_does_itself(self, store: Store, node: Node) -> None:
+        def rings() -> int:
+            return int(node("GET", "/wait").json["position"].rpartition("-")[2])
+
+        before = rings()
+        put(store, "a")
+        node.take()
+        node.tell("a", "start")
+        seen: list[str] = []
+        while "started" not in seen:
+            path = f"/v1/events?since={len(seen)}&wait=60s"
+            told = node.site("GET", path, role="read", Accept="application/json").json["events"]
+            seen += [event["event"] for event in told]
+        control.cancel(store, "a")
+        until(lambda: rings() > before, "for it to hear of the order")
+        assert rings() == before + 1
+
     def test_end_with_their_time(self, node: Node) -> None:
         position = node("GET", "/wait").json["position"]
         position = node("GET", f"/wait?since={position}&seconds=0.2").json["position"]
@@ -434,6 +493,15 @@ def test_leaving_late_gives_nothing_back(store: Store, node: Node) -> None:
     assert node("POST", "/leave", {"number": 1}).status == 204
     assert get(store, "a").state == "started"
     assert node.beat().status == 200
+
+
+def test_leaving_after_a_beat_that_never_came_gives_all_back(store: Store, node: Node) -> None:
+    put(store, "a")
+    node.take()
+    assert node("POST", "/leave", {"number": 2}).status == 204
+    assert get(store, "a").state == "pending"
+    assert store.workers() == []
+    node.beat().is_problem(409, "lease-lost")  # it comes after all
 
 
 def test_the_id_of_a_dead_worker_opens_no_other_queue(store: Store, site: Site) -> None:

@@ -27,6 +27,8 @@ _LINGER_S = 120.0
 _LOOK_S = 5.0
 _RETRY_S = 1.0
 """Between two attempts at a store that does not answer."""
+_OWN_DOINGS = ("reserved", "started")
+"""What nobody but the worker brings about: it would beat once more for each of them."""
 _SERVERS = 4
 """Of how many servers a position tells, at most."""
 
@@ -141,7 +143,11 @@ class Bells:
                         found = await self._hub.after(position, 60.0, ask)
                         if found:
                             position = found[-1].number
-                            names = {f"worker {event.worker}" for event in found if event.worker}
+                            names = {
+                                f"worker {event.worker}"
+                                for event in found
+                                if event.worker and event.event not in _OWN_DOINGS
+                            }
                             if told := names & self._counts.keys():
                                 self._ring(*told)
                     position = self._hub.newest

@@ -22,6 +22,7 @@ from stayer.core.lifecycle import decide, with_checkpoint
 from stayer.core.model import RUNNING, Attempt, Ending, Report, State, Task
 from stayer.core.worker_model import Beat, Handles, Worker
 from stayer.service.control import tasks as control
+from stayer.service.lease.heartbeat import moment
 from stayer.store import Store
 
 logger = logging.getLogger(__name__)
@@ -36,8 +37,15 @@ _CACHED_OWNERS = 10_000
 WORKERS_A_TOKEN = 1000
 """How many workers one token may have at a time: lists of workers have them all."""
 
+_FORGOTTEN_SHARE = 1 / 16
+"""For how much of its lease a worker does not name a task that it has forgotten: for less than from
+one beat to the next, if nothing hurries them.
+"""
+
 Key = tuple[str, int]
 """An attempt: the id of its task, and its number."""
+_Held = tuple[str, int, State]
+"""The same, with the state of the task."""
 
 
 class NotYours(Exception):
@@ -71,7 +79,8 @@ class RemoteWorkers:
         self._store = store
         self._lock = threading.Lock()
         self._owners: dict[str, str] = {}
-        self._unnamed: dict[str, tuple[int, frozenset[tuple[str, int, State]]]] = {}
+        self._unnamed: dict[str, tuple[int, dict[_Held, float]]] = {}
+        """The last beat of a worker that left something out, and what, since when."""
 
     # Whose it is
 
@@ -157,34 +166,40 @@ class RemoteWorkers:
         if running is None:
             return Answer(answer, [])
         held = {(task.id, task.attempt): task for task in self._store.holdings(worker.id)}
-        self._give_back_forgotten(worker.id, number, held, running)
+        self._give_back_forgotten(worker, number, held, running)
         return Answer(answer, [key for key in running if key not in held])
 
     def _give_back_forgotten(
-        self, worker: str, number: int, held: dict[Key, Task], running: Collection[Key]
+        self, worker: Worker, number: int, held: dict[Key, Task], running: Collection[Key]
     ) -> None:
+        now = moment()
         # With its state: one that has just been started was on its way while the beat was made.
-        unnamed = frozenset((*key, held[key].state) for key in held.keys() - set(running))
+        unnamed = [(*key, held[key].state) for key in held.keys() - set(running)]
         with self._lock:
-            last, before = self._unnamed.get(worker, (0, frozenset()))
+            last, before = self._unnamed.get(worker.id, (0, {}))
             if number == last:
                 return  # the same beat once more
-            if unnamed:
-                self._unnamed[worker] = number, unnamed
+            since = {key: before.get(key, now) for key in unnamed}
+            if since:
+                self._unnamed[worker.id] = number, since
             else:
-                self._unnamed.pop(worker, None)
-        for id, attempt, _ in unnamed & before:
+                self._unnamed.pop(worker.id, None)
+        for id, attempt, state in unnamed:
+            # Beats may come fast, while the answer to the take is on its way.
+            if now - since[id, attempt, state] < worker.lease * _FORGOTTEN_SHARE:
+                continue
             with suppress(NotHeld):
                 forgotten = held[id, attempt]
                 control.settle(self._store, forgotten, Interrupt("its worker does not name it"))
-                logger.warning("task %s was given back: %s does not name it", id, worker)
+                logger.warning("task %s was given back: %s does not name it", id, worker.id)
 
     def leave(self, worker: str, number: int) -> None:
         """Let a worker go, and give back what it holds; harmless if it has gone. One that has
-        beaten since stays: this request was on its way for too long.
+        beaten since stays: this request was on its way for too long. That its last beat has not
+        come here keeps nobody.
         """
         try:
-            held = self._store.drop_worker(worker, number)
+            held = self._drop(worker, number)
         except UnknownWorker:
             held = self._store.holdings(worker)  # what an earlier try did not come to
         except LeaseLost:
@@ -194,6 +209,14 @@ class RemoteWorkers:
                 control.settle(self._store, task, Interrupt("its worker left"))
         with self._lock:
             self._unnamed.pop(worker, None)
+
+    def _drop(self, worker: str, number: int) -> list[Task]:
+        known = 0
+        while known < (last := self.get(worker).number) <= number:
+            known = last
+            with suppress(LeaseLost):  # the beat after it has just come
+                return self._store.drop_worker(worker, known)
+        raise LeaseLost(f"worker {worker} has beaten since")
 
     # Tasks
 
