@@ -489,7 +489,7 @@ SELECT e.number - json_length(e.ids) + one.place AS each_number, e.at, one.id, e
 FROM stayer_events AS e FORCE INDEX (stayer_events_number)
 STRAIGHT_JOIN json_table(
     e.ids, '$[*]' COLUMNS (
-        place FOR ORDINALITY, id VARCHAR(200) CHARACTER SET utf8mb4 COLLATE {collation} PATH '$'
+        place FOR ORDINALITY, id VARCHAR(300) CHARACTER SET utf8mb4 COLLATE {collation} PATH '$'
     )
 ) AS one
 WHERE e.number > ?1 AND e.number - json_length(e.ids) + one.place > ?1
