@@ -176,10 +176,23 @@ class TestSettings:
     def test_a_limit_that_is_set_while_somebody_takes_is_not_exceeded(
         self, store: SqlStore, url: str, connection: OwnConnection
     ) -> None:
+        fill(store, 3)
+        self.set_a_limit_while_somebody_takes(store, url, connection)
+
+    def test_nor_one_of_a_queue_whose_first_tasks_have_just_come(
+        self, store: SqlStore, url: str, caller: OwnConnection, connection: OwnConnection
+    ) -> None:
+        """It may have no row yet, and what is not there can't be locked."""
+        store.submit_on(caller.raw, [new("a"), new("b"), new("c")])
+        caller.commit()
+        self.set_a_limit_while_somebody_takes(store, url, connection)
+
+    def set_a_limit_while_somebody_takes(
+        self, store: SqlStore, url: str, connection: OwnConnection
+    ) -> None:
         # Given one who has seen no limit and has taken a task, but not committed
         register(store)
         register(store, "v")
-        fill(store, 3)
         other = opened(url)
         with database(store).write() as tx:
             ledger = Ledger(tx)

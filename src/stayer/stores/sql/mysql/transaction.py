@@ -112,6 +112,10 @@ class MySqlTransaction:
         self.bulk: Bulk = database.bulk
         self.array = self.dialect.array
         self.claimed = Claimed(self)
+        self._shared: set[str] = set()
+        """Queues whose settings nobody changes until this is committed."""
+        self._sharing: Sequence[Cell] | None = None
+        """Those for which that was asked, and the answer not looked at."""
 
     # What the operations ask for
 
@@ -143,9 +147,9 @@ class MySqlTransaction:
         return list(rows)
 
     def one(self, statement: Named, *parameters: Cell) -> Row | None:
+        if statement == "reserve.queue":
+            return self._settings(parameters[0])
         rows = self.all(statement, *parameters)
-        if statement == "reserve.queue" and not rows and self._database.make_queue(parameters[0]):
-            rows = self.all(statement, *parameters)
         return rows[0] if rows else None
 
     def run(self, statement: Named, *parameters: Cell) -> int:
@@ -196,6 +200,9 @@ class MySqlTransaction:
         if statement == "count":
             for row in rows:
                 self._count(row)
+        elif statement == "queue.share":
+            [self._sharing] = rows
+            self.prefetch(statement, *self._sharing)
         elif rows:
             self.defer(self._statements[statement].batch(rows))
 
@@ -312,6 +319,20 @@ class MySqlTransaction:
         if rows:
             self.defer([compiled.of_row(parameters, rows[0][0])])
         return list(rows)
+
+    def _settings(self, queue: str) -> Row | None:
+        """The settings of a queue to take from. It is made if its first tasks have just come; and
+        what has no row can't be shared, so that is done then, and the settings are read again.
+        """
+        rows = self.all("reserve.queue", queue)
+        if self._sharing is not None:
+            names, self._sharing = self._sharing, None
+            self._shared = {name for (name,) in self.all("queue.share", *names)}
+        if queue not in self._shared and self._database.make_queue(queue):
+            self._shared.add(queue)
+            self.all("queue.share", self.array([queue]))
+            rows = self.all("reserve.queue", queue)
+        return rows[0] if rows else None
 
     def _newest(self, statement: str, parameters: Sequence[Cell]) -> list[Row]:
         """The caller's transaction may see nothing that is newer than itself; and if it locked what
