@@ -9,6 +9,7 @@ import pytest
 from stayer import Client
 from stayer.core.errors import Refused
 from stayer.service.control import workers as worker_control
+from stayer.service.lease.heartbeat import Heart
 from tests.contract.builders import PATIENCE, fill
 from tests.faults.fleet import until
 
@@ -54,6 +55,24 @@ def test_a_listener_takes_from_the_queues_that_an_operator_names(client: Client)
         [id] = fill(client.store, 1, "b")
         listening.join(PATIENCE)
         assert heard == [id]
+
+
+def test_what_an_operator_wants_while_a_listener_registers_is_seen(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = Heart.start
+
+    def start_and_be_ordered(heart: Heart) -> None:
+        start(heart)
+        client.set_worker(client.workers()[0].id, add_queues="b")
+        heart.beat_now()
+
+    monkeypatch.setattr(Heart, "start", start_and_be_ordered)
+    with client.get_listener("a") as listener:
+        assert listener.listen(0) is None
+        assert listener.heart is not None
+        listener.heart.beat_now()
+        assert client.workers()[0].queues == ("a", "b")
 
 
 def test_a_listener_that_is_to_stop_leaves_when_it_is_closed(client: Client) -> None:

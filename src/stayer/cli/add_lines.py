@@ -18,6 +18,7 @@ from stayer.cli.output import note, on_screen, plural, print_json_array, print_l
 from stayer.cli.progress import Advance, progress
 from stayer.cli.submit import READ_LIMIT, is_given, is_remote, option_name, working_directory
 from stayer.core import codec, ids
+from stayer.core.decoding import decode_json
 from stayer.core.errors import UNCHANGED, BadInput, Refused, StayerError, StoreError
 from stayer.core.fields import SUBMISSION
 from stayer.core.model import NewTask, Submitted
@@ -200,7 +201,7 @@ def _save_lines(lines: Sequence[_Line]) -> str:
     """Write these lines with their ids to a file, for whoever wants to submit them again."""
     with tempfile.NamedTemporaryFile(prefix="stayer-add-", suffix=".jsonl", delete=False) as file:
         for line in lines:
-            fields = msgspec.json.decode(line.text, type=dict[str, msgspec.Raw])
+            fields = decode_json(line.text, dict[str, msgspec.Raw])
             file.write(msgspec.json.encode({**fields, "id": line.new.id}) + b"\n")
     return file.name
 

@@ -36,9 +36,8 @@ def run_worker(
     given: Given, planned: Callable[[], WorkerPlan], ready: Callable[[], None] = lambda: None
 ) -> int:
     """Take tasks until told to end; return the exit code. When the store is there, call `ready`."""
-    from msgspec import convert
-
     from stayer.cli.hide_credentials import hide_credentials
+    from stayer.core.decoding import convert
     from stayer.service.notify.deliverer import deliver_meanwhile
     from stayer.worker.handlers import configure
     from stayer.worker.load_user_code import AppPoller

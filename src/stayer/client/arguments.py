@@ -11,6 +11,7 @@ from typing import Any, cast, get_args, get_type_hints
 
 import msgspec
 
+from stayer.core.decoding import convert
 from stayer.core.errors import BadInput
 from stayer.core.model import Value
 from stayer.task.context import Context
@@ -203,7 +204,7 @@ def to_json(value: object) -> Value:
 
 def from_json(value: Value, hint: Any) -> object:
     """Strict, so that "1" is no number; only what JSON lacks is made from text."""
-    converted: object = msgspec.convert(value, hint, str_keys=True, dec_hook=_decode_other)
+    converted: object = convert(value, hint, str_keys=True, dec_hook=_decode_other)
     return converted
 
 

@@ -226,6 +226,9 @@ class Listener:
                 )  # fmt: skip
                 heart.start()
                 self._heart = heart
+                # What was ordered before there was a heart to tell.
+                if self._draining or self.queues != self.worker.queues:
+                    self._describe(heart)
 
     def _check(self, *, taking: bool = True) -> None:
         if self._closed:
@@ -327,8 +330,7 @@ class Listener:
 
     def _drain(self) -> None:
         self._draining = True
-        if self._heart is not None:
-            self._heart.describe(replace(self.worker, queues=self.queues, draining=True))
+        self._describe(self._heart)
         self.ring()
 
     def _change(self, order: WorkerOrder) -> None:
@@ -338,9 +340,13 @@ class Listener:
         if order.grace is not None:
             return
         self.queues = self.worker.queues if order.queues is None else order.queues
-        if self._heart is not None:
-            self._heart.describe(replace(self.worker, queues=self.queues, draining=self._draining))
+        self._describe(self._heart)
         self.ring()
+
+    def _describe(self, heart: Heart | None) -> None:
+        """Let people see what it listens to now, and whether it drains."""
+        if heart is not None:
+            heart.describe(replace(self.worker, queues=self.queues, draining=self._draining))
 
     def _lose(self) -> None:
         self._lost = True

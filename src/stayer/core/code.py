@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from stayer.core.decoding import convert
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.images import check_image
 from stayer.core.limits import check_count, check_length, quote
@@ -76,7 +77,7 @@ def check(what: str, asked: Any) -> Code | None:
     """Check the code that somebody asks for, and return it in its one form; None for nothing."""
     if isinstance(asked, dict):
         try:
-            asked = msgspec.convert(asked, Code)
+            asked = convert(asked, Code)
         except msgspec.ValidationError as error:
             raise BadInput(f"{what}: {error}") from None
     if not isinstance(asked, Code):

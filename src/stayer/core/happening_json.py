@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stayer.core import code, codec, limits, meta
+from stayer.core.decoding import convert
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.fault_text import cut_fault
 from stayer.core.happenings import (
@@ -70,7 +71,7 @@ def read_happening(written: Mapping[str, Any]) -> Happening:
     if kind is Done:
         return Done(read_value(written.get("result"), "the result"))
     try:
-        return fitted(msgspec.convert(written, kind))
+        return fitted(convert(written, kind))
     except msgspec.ValidationError as error:
         raise BadInput(f"{written['what']}: {error}") from None
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from stayer.core.decoding import decode_json
 from stayer.core.errors import BadInput
 from stayer.core.limits import quote
 from stayer.core.model import JSON, Filter, Task, Value
@@ -86,7 +87,7 @@ def _read_path(written: str) -> tuple[list[str | int], int]:
 
 def _unquoted(text: str) -> str:
     try:
-        return msgspec.json.decode(f'"{text}"', type=str)
+        return decode_json(f'"{text}"', str)
     except msgspec.DecodeError:
         return text
 

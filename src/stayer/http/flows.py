@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from stayer.core.decoding import decode_json
 from stayer.core.errors import BadInput
 from stayer.core.flows import model
 from stayer.core.flows.json import parse_flow
@@ -72,14 +73,14 @@ def _is_laid_out(body: bytes) -> bool:
     if b'"laid_out"' not in body:
         return False
     try:
-        return "laid_out" in msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        return "laid_out" in decode_json(body, dict[str, msgspec.Raw])
     except msgspec.DecodeError:
         return False
 
 
 def _lay_out(call: Call, body: bytes) -> tuple[NewFlow, list[NewTask]]:
     try:
-        flow = msgspec.json.decode(body, type=LaidOut)
+        flow = decode_json(body, LaidOut)
         tasks = [_task(call, flow, fields) for fields in flow.laid_out]
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadInput(f"the body is not a flow: {error}") from None
@@ -92,8 +93,8 @@ def _lay_out(call: Call, body: bytes) -> tuple[NewFlow, list[NewTask]]:
 
 def _task(call: Call, flow: LaidOut, fields: dict[str, msgspec.Raw]) -> NewTask:
     names = _Ties.__struct_fields__
-    ties = msgspec.json.decode(
-        msgspec.json.encode({name: fields[name] for name in names if name in fields}), type=_Ties
+    ties = decode_json(
+        msgspec.json.encode({name: fields[name] for name in names if name in fields}), _Ties
     )
     rest = {name: value for name, value in fields.items() if name not in names}
     submission = parse_submission(msgspec.json.encode(rest), "laid_out")

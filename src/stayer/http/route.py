@@ -28,6 +28,7 @@ from starlette.types import Receive, Scope
 
 from stayer.config.submitter import describe_token
 from stayer.core import codec
+from stayer.core.decoding import convert, decode_json
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON, Task
 from stayer.core.submit import decode_errors
@@ -252,7 +253,7 @@ def read_query(kind: type[Struct] | None, raw: bytes) -> Struct | None:
         return None
     try:
         listed = {name: list(each) for name, each in values.items() if isinstance(each, dict)}
-        return msgspec.convert(values | listed, kind, strict=False)
+        return convert(values | listed, kind, strict=False)
     except msgspec.ValidationError as error:
         raise BadInput(f"query: {describe_error(error, kind)}") from None
 
@@ -281,7 +282,7 @@ def read_body(kind: type | None, raw: bytes) -> Any:
     if kind is bytes:
         return raw
     try:
-        return msgspec.json.decode(raw or b"{}", type=kind)
+        return decode_json(raw or b"{}", kind)
     except msgspec.ValidationError as error:
         raise BadInput(f"body: {describe_error(error, kind)}") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

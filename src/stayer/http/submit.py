@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from stayer.core import codec, ids
+from stayer.core.decoding import decode_json
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import JSON, NewTask, Submitted
 from stayer.core.submit import checks
@@ -84,7 +85,7 @@ def _read_tasks(call: Call, draw: Callable[[], str]) -> NewTask | list[NewTask]:
         return _read_many(call, _pieces(body, tuple[Raw, ...]))
     if beginning == b"{" and b'"tasks"' in body:
         try:
-            fields = msgspec.json.decode(body, type=dict[str, Raw])
+            fields = decode_json(body, dict[str, Raw])
         except msgspec.DecodeError:
             fields = {}  # what is wrong is said below
         if fields.keys() == {"tasks"}:
@@ -94,7 +95,7 @@ def _read_tasks(call: Call, draw: Callable[[], str]) -> NewTask | list[NewTask]:
 
 def _pieces(body: bytes, kind: Any) -> Any:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decode_json(body, kind)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadInput(f"the body is not a list of tasks: {error}") from None
 

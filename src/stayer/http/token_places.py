@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from stayer.core.decoding import decode_json
 from stayer.core.errors import BadConfig
 from stayer.http.token_records import Kept
 from stayer.store import StoreBase
@@ -83,7 +84,7 @@ class TokensInStore:
         if text == self._text:
             return
         try:
-            self._kept = Kept(key="") if text is None else msgspec.json.decode(text, type=Kept)
+            self._kept = Kept(key="") if text is None else decode_json(text, Kept)
         except msgspec.DecodeError as error:
             raise BadConfig(
                 f"the tokens in {self.where} are damaged: {error}. Restore it from a backup, or "
@@ -151,7 +152,7 @@ class TokenFile:
 
     def _read(self) -> Kept:
         try:
-            return msgspec.json.decode(self.path.read_bytes(), type=Kept)
+            return decode_json(self.path.read_bytes(), Kept)
         except OSError as error:
             raise BadConfig(f"{self.path} can't be read: {error.strerror}") from None
         except msgspec.DecodeError as error:
@@ -221,5 +222,5 @@ def _with_key(kept: Kept) -> Kept:
 def _decode_uses(written: bytes | str | None) -> Uses:
     with suppress(msgspec.DecodeError):
         if written is not None:
-            return msgspec.json.decode(written, type=Uses)
+            return decode_json(written, Uses)
     return {}

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from stayer.client import Client
 from stayer.core import codec
+from stayer.core.decoding import convert
 from stayer.core.errors import BadInput, Refused
 from stayer.core.insight import explanation
 from stayer.core.model import JSON, StateWord
@@ -160,7 +161,7 @@ class Toolbox:
         """Use a tool. Raises StayerError."""
         tool = self._tools[name]
         try:
-            given = msgspec.convert(arguments, tool.takes)
+            given = convert(arguments, tool.takes)
         except msgspec.ValidationError as error:
             raise BadInput(f"{name}: {error}") from None
         method = cast("Callable[[_Arguments], dict[str, Any]]", getattr(self, tool.method))

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from stayer.core.decoding import json_decoder
 from stayer.core.errors import BadInput, Refused, StoreUnusable
 from stayer.core.history.line import Line
 from stayer.core.insight.queue_stats import KEPT
@@ -232,7 +233,7 @@ class _Place(Struct, frozen=True):
     cursor: str | None = None
 
 
-_place = msgspec.json.Decoder(_Place).decode
+_place = json_decoder(_Place).decode
 
 
 def _copy(source: Store, target: Store, progress: str, tell: Tell) -> None:

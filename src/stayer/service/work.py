@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from stayer.core.decoding import decode_json
 from stayer.core.errors import LeaseLost, NotHeld, Refused, UnknownTask, UnknownWorker
 from stayer.core.happenings import Done, Happening, Interrupt, Start
 from stayer.core.lifecycle import decide, with_checkpoint
@@ -245,7 +246,7 @@ class RemoteWorkers:
         return None if there is None else self._held_of(worker, there)
 
     def _held_of(self, worker: str, recorded: str) -> list[Task]:
-        attempts = dict(msgspec.json.decode(recorded, type=list[Key]))
+        attempts = dict(decode_json(recorded, list[Key]))
         found = self._store.get(list(attempts))
         return [
             task for task in found if task is not None and is_held(task, worker, attempts[task.id])

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from stayer.core import codec
+from stayer.core.decoding import decode_json
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import JSON, Value
 from stayer.core.units import format_size
@@ -97,7 +98,7 @@ class Checkpoints:
         try:
             if not data.startswith(_MAGIC):
                 raise ValueError("its version is not 1")
-            header = msgspec.json.decode(head, type=_Header)
+            header = decode_json(head, _Header)
         except ValueError as error:
             raise BadInput(
                 f"the checkpoint {self._where} can't be read ({error}): it was written by a newer "

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from stayer.core import codec
+from stayer.core.decoding import convert, decode_json
 from stayer.core.model import Task
 from stayer.core.units import instant
 
@@ -19,7 +20,7 @@ _OMITTED_FIELDS = ("result", "error", "progress")
 def inputs(path: str | Path) -> dict[str, Any]:
     """Return what the worker wrote of the results of upstream tasks; nothing if there are none."""
     try:
-        written = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, Raw])
+        written = decode_json(Path(path).read_bytes(), dict[str, Raw])
     except FileNotFoundError:
         return {}
     return {name: _input(msgspec.json.decode(value), value) for name, value in written.items()}
@@ -37,7 +38,7 @@ class _File(Struct):
 
 def read(data: bytes) -> Task:
     """Return the task as it was when its attempt began. Raises msgspec.DecodeError."""
-    written = msgspec.json.decode(data, type=_File).task
+    written = decode_json(data, _File).task
     fields: dict[str, Any] = {
         name: msgspec.json.decode(written[name])
         for name in Task.__struct_fields__
@@ -47,4 +48,4 @@ def read(data: bytes) -> Task:
         if isinstance(value, str) and (name in codec.TIMES or name.endswith("_at")):
             fields[name] = instant(value)
     fields["parameters"] = codec.parse(bytes(written.get("parameters", b"null")), "parameters")
-    return msgspec.convert(fields, Task)
+    return convert(fields, Task)

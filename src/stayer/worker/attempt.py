@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from stayer.core import codec
 from stayer.core import meta as own_fields
+from stayer.core.decoding import decode_json
 from stayer.core.errors import BadInput
 from stayer.core.happenings import Note, SetMeta
 from stayer.core.insight.statistics import weight
@@ -366,7 +367,7 @@ class HeldAttempt:
         found: dict[str, JSON] = {}
         for line in data.splitlines() if b'"meta"' in data else ():
             try:
-                written = msgspec.json.decode(line, type=dict[str, Any]).get("meta")
+                written = decode_json(line, dict[str, Any]).get("meta")
             except (msgspec.DecodeError, UnicodeError, RecursionError):
                 continue
             if written is None:
@@ -460,7 +461,7 @@ def parse_report(line: str) -> Progress | None:
     line = line.strip()
     if line.startswith("{"):
         try:
-            content = msgspec.json.decode(line, type=dict[str, Any])
+            content = decode_json(line, dict[str, Any])
         except (msgspec.DecodeError, RecursionError):
             return None
         if content.keys() == {"meta"}:  # it says nothing of how far it is

@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
-import msgspec
 from msgspec import Meta, Struct
 
 from stayer.core import fields
+from stayer.core.decoding import json_decoder
 from stayer.core.errors import BadConfig
 from stayer.core.notify.mail import PASSWORD_VARIABLE
 from stayer.worker.ask_process import (
@@ -64,7 +64,7 @@ class AppDescription(Struct, frozen=True):
     """How many there were when it had been imported."""
 
 
-_decode = msgspec.json.Decoder(AppDescription).decode
+_decode = json_decoder(AppDescription).decode
 
 
 class Code(Struct, frozen=True):

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from stayer.core.decoding import decode_json
 from stayer.core.insight.statistics import Recorder, weight
 from stayer.core.model import Statistics
 from stayer.worker import safe_files
@@ -101,13 +102,13 @@ class StatisticsReader:
 def _restore(run: Run) -> _State:
     try:
         kept = safe_files.read(run.folder / _FILE, _FILE_LIMIT_BYTES)
-        return msgspec.json.decode(kept, type=_State)
+        return decode_json(kept, _State)
     except (OSError, msgspec.MsgspecError):
         return _State(0, Recorder())
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        return msgspec.json.decode(line, type=dict[str, Any])
+        return decode_json(line, dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None

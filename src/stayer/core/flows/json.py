@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core import codec, limits, units
+from stayer.core.decoding import decode_json, json_decoder
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.flows.model import NewFlow
 from stayer.core.flows.plan import Extent, PartPlan, check_name, fill_command, lay_out
@@ -42,7 +43,7 @@ class _Ties(Struct):
 _FIELDS = tuple(_Written.__struct_fields__)
 _TIES = tuple(_Ties.__struct_fields__)
 _NOT_HERE = ("id",)
-_decode = msgspec.json.Decoder(_Written).decode
+_decode = json_decoder(_Written).decode
 
 
 def parse_flow(
@@ -111,8 +112,7 @@ class _Said(NamedTuple):
 
 def _read(fields: dict[str, msgspec.Raw], place: str) -> _Said:
     try:
-        ties = msgspec.json.decode(_object({key: fields[key] for key in _TIES if key in fields}),
-                                   type=_Ties)  # fmt: skip
+        ties = decode_json(_object({key: fields[key] for key in _TIES if key in fields}), _Ties)
     except msgspec.ValidationError as error:
         raise BadInput(f"{place}{_explain(str(error), _TIES, '.')}") from None
     rest = {key: value for key, value in fields.items() if key not in _TIES}

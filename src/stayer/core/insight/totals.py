@@ -16,6 +16,7 @@ from typing import get_args
 import msgspec
 from msgspec import Struct
 
+from stayer.core.decoding import decode_json
 from stayer.core.model import FINISHED, QUEUED, Attempt, Ending, Event, Task
 
 WAIT_BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 10800, 43200, 86400, 604800)
@@ -63,7 +64,7 @@ def encode(totals: Totals) -> str:
 def decode(text: str) -> Totals | None:
     """Read such a text; None if it is none."""
     try:
-        return msgspec.json.decode(zlib.decompress(base64.b85decode(text)), type=Totals)
+        return decode_json(zlib.decompress(base64.b85decode(text)), Totals)
     except (ValueError, zlib.error, msgspec.DecodeError):
         return None
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 from msgspec import Struct
 
+from stayer.core.decoding import convert, decode_json
 from stayer.core.units import format_duration
 from stayer.core.worker_model import Worker
 
@@ -76,13 +77,13 @@ def add(kept: str | None, new: LostWorker) -> str:
 def decode(kept: str | bytes | None) -> list[LostWorker]:
     """Read what a store keeps; what can't be read is left out."""
     try:
-        cells: Sequence[object] = msgspec.json.decode(kept or b"[]", type=list[object])
+        cells: Sequence[object] = decode_json(kept or b"[]", list[object])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return []
     found: list[LostWorker] = []
     for cell in cells:
         try:
-            found.append(msgspec.convert(cell, LostWorker, strict=False))
+            found.append(convert(cell, LostWorker, strict=False))
         except msgspec.ValidationError:
             continue
     return found

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core import codec
+from stayer.core.decoding import json_decoder
 from stayer.core.model import NewTask
 
 Overlap = Literal["skip", "queue", "cancel"]
@@ -66,7 +67,7 @@ def explain_conflict(name: str) -> str:
     return f"schedule {name} has been changed or removed meanwhile: look at it and try again"
 
 
-_decode = msgspec.json.Decoder(NewTask).decode
+_decode = json_decoder(NewTask).decode
 
 
 def pack_task(task: NewTask) -> str:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core import codec, units
+from stayer.core.decoding import convert, decode_json
 from stayer.core.errors import BadInput
 from stayer.core.limits import SCHEDULE, check_length, quote
 from stayer.core.model import JSON, NewTask
@@ -90,9 +91,9 @@ def parse(
     """
     try:
         if isinstance(written, bytes):
-            given_fields = msgspec.json.decode(written, type=WrittenSchedule)
+            given_fields = decode_json(written, WrittenSchedule)
         else:
-            given_fields = msgspec.convert(written, WrittenSchedule)
+            given_fields = convert(written, WrittenSchedule)
         task = codec.encode(given_fields.task)
     except msgspec.ValidationError as error:
         raise BadInput(f"{what}: {_explain(error)}") from None

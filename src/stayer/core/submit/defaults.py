@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core import codec, units
+from stayer.core.decoding import convert, decode_json
 from stayer.core.errors import BadInput
 from stayer.core.fields import OF_QUEUE, SUBMISSION
 from stayer.core.limits import quote
@@ -87,7 +88,7 @@ def written(defaults: Mapping[str, JSON]) -> str:
 def read(text: str) -> dict[str, JSON]:
     """Read them again. What can't be read is as if it were not there."""
     try:
-        return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
+        return decode_json(text, dict[str, Any]) if text else {}
     except (msgspec.MsgspecError, UnicodeError):
         return {}
 
@@ -102,9 +103,9 @@ def _parsed(text: str) -> _Parsed:
     found = read(text)
     code = found.pop("code", None)
     try:
-        policy = msgspec.convert(found, Policy, strict=False)
+        policy = convert(found, Policy, strict=False)
         life = {name: getattr(policy, name) for name in found if name in OF_QUEUE}
-        return _Parsed(life, None if code is None else msgspec.convert(code, Code))
+        return _Parsed(life, None if code is None else convert(code, Code))
     except msgspec.ValidationError:
         return _Parsed({}, None)
 

@@ -13,6 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from stayer.core import codec, meta
+from stayer.core.decoding import decode_json
 from stayer.core.errors import BadInput
 from stayer.core.field_text import field_text
 from stayer.core.fields import EDITABLE, OF_QUEUE, SUBMISSION, Field
@@ -67,7 +68,7 @@ class Edits(Struct, frozen=True, kw_only=True):
 def parse_edits(text: str | bytes, what: str) -> Edits:
     """Read edits from a JSON object; null takes a field back to its default. Raises BadInput."""
     try:
-        written = msgspec.json.decode(text or b"{}", type=dict[str, Raw])
+        written = decode_json(text or b"{}", dict[str, Raw])
     except codec.UNREADABLE:
         codec.parse(text, what)  # says what is wrong with it, and where
         raise BadInput(f"{what}: give an object of named fields") from None
@@ -98,7 +99,7 @@ def _merged(written: Raw | None, what: str) -> dict[str, JSON]:
     if written is None or bytes(written) == b"null":
         return {}
     try:
-        return msgspec.json.decode(written, type=dict[str, Any])
+        return decode_json(written, dict[str, Any])
     except msgspec.DecodeError:
         raise BadInput(f"{what}: {MERGED}: give an object, parameters by their names") from None
 

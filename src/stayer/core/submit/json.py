@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from stayer.core import codec, limits
+from stayer.core.decoding import json_decoder
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.fields import RECORD, SUBMISSION, Kind
 from stayer.core.submit import decode_errors
@@ -33,7 +34,7 @@ _UNITS: dict[Kind, Callable[[Any], float]] = {
 _READERS = {name: _UNITS[field.kind] for name, field in SUBMISSION.items() if field.kind in _UNITS}
 _FIELDS = WrittenSubmission.__struct_fields__
 _UNKNOWN = re.compile("Object contains unknown field (.*)", re.DOTALL)
-_decode_submission = msgspec.json.Decoder(WrittenSubmission).decode
+_decode_submission = json_decoder(WrittenSubmission).decode
 
 
 def parse_submission(

@@ -20,6 +20,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 import msgspec
 from redis.crc import key_slot
 
+from stayer.core.decoding import decode_msgpack, json_decoder, msgpack_decoder
 from stayer.core.errors import StayerError, StoreMoved, StoreUnusable
 from stayer.core.insight.health import Finding
 from stayer.core.limits import quote
@@ -336,7 +337,7 @@ def _question(name: bytes, word: str) -> tuple[Any, ...] | None:
 _UPSTREAM = re.compile(rb"[ab][\x20-\x7e\xc2-\xf4\x80-\xbf]+")
 _STANDING = re.compile(rb"[0-9]{28}[\x20-\x7e\xc2-\xf4\x80-\xbf]+")
 """When it was created, its number, and the id."""
-_PURGED = msgspec.msgpack.Decoder(list[Any])
+_PURGED = msgpack_decoder(list[Any])
 
 
 def _problem(name: bytes, word: str, answer: Any) -> _Damage | None:
@@ -403,7 +404,7 @@ def check_claim(
         raise ValueError("it names no queue")
     queue.decode(), nonce.decode()
     if task is not None:
-        msgspec.msgpack.decode(task, type=NewTask)
+        decode_msgpack(task, NewTask)
     if plan is not None:
         plan.decode()
 
@@ -413,8 +414,8 @@ def _meta(name: bytes, answer: Sequence[bytes]) -> _Damage | None:
     how: dict[bytes, Callable[[bytes], object]] = {
         b"identity": bytes.decode,
         b"schema": integer,
-        b"seal": msgspec.json.Decoder(Seal).decode,
-        b"looked_through": msgspec.msgpack.Decoder(tuple[str, int, str]).decode,
+        b"seal": json_decoder(Seal).decode,
+        b"looked_through": msgpack_decoder(tuple[str, int, str]).decode,
     }
     wrong = []
     for field, value in zip(answer[::2], answer[1::2], strict=True):

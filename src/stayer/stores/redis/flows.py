@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from stayer.core.decoding import convert, json_decoder
 from stayer.core.errors import BadInput, Refused
 from stayer.core.flows.model import (
     Ended,
@@ -37,7 +38,7 @@ class _About(msgspec.Struct):
     parts: tuple[Part, ...]
 
 
-about: Callable[[bytes], _About] = msgspec.json.Decoder(_About).decode
+about: Callable[[bytes], _About] = json_decoder(_About).decode
 """Read the key of a flow."""
 
 
@@ -100,7 +101,7 @@ def relay_ends(
 
 def _read_ended(words: Sequence[bytes]) -> Ended:
     id, state, kind = (word.decode() for word in words)
-    return Ended(id, msgspec.convert(state, State), kind == "b")
+    return Ended(id, convert(state, State), kind == "b")
 
 
 def upstreams(server: Server, ids: Sequence[str]) -> list[Upstreams]:

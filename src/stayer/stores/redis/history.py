@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from stayer.core.decoding import json_decoder, msgpack_decoder
 from stayer.core.history.attempt_times import moment_of
 from stayer.core.history.gaps import DROPPED, keep_across_gap, note
 from stayer.core.model import Attempt, Event, Fault, State
@@ -20,7 +21,7 @@ from stayer.stores.redis.record import (
     usage,
 )
 
-_fault = msgspec.json.Decoder(Fault)
+_fault = json_decoder(Fault)
 
 
 class About(msgspec.Struct, array_like=True, frozen=True):
@@ -48,7 +49,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 _moment = struct.Struct(">QII")
-_about = msgspec.msgpack.Decoder(About).decode
+_about = msgpack_decoder(About).decode
 
 
 def history(value: bytes, older: Sequence[bytes]) -> Iterator[Moment]:

@@ -14,6 +14,7 @@ from itertools import islice
 
 import msgspec
 
+from stayer.core.decoding import json_decoder
 from stayer.core.errors import BadInput, Refused
 from stayer.core.happenings import Cancel
 from stayer.core.lifecycle import decide
@@ -53,7 +54,7 @@ class _Delete(msgspec.Struct, forbid_unknown_fields=True):
     delete: str
 
 
-_delete = msgspec.json.Decoder(_Delete).decode
+_delete = json_decoder(_Delete).decode
 
 
 def take(server: Server, limit: int) -> int:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stayer.core import codec
+from stayer.core.decoding import json_decoder
 from stayer.core.insight.queue_stats import COUNTED, KEPT, MEASURED, Figures
 from stayer.core.insight.usage_series import STATISTICS
 from stayer.core.model import Statistics, Usage
@@ -55,7 +56,7 @@ _ALL = "-"
 """The bound before all members of a sorted set."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
-_seal = msgspec.json.Decoder(Seal).decode
+_seal = json_decoder(Seal).decode
 _usage = msgspec.json.Encoder().encode
 Command = tuple[Any, ...]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import msgspec
-
 from stayer.core import codec
+from stayer.core.decoding import convert, json_decoder
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON
 from stayer.core.notify import notices
@@ -16,7 +15,7 @@ from stayer.stores.redis import record
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.record import Raw
 
-_shown = msgspec.json.Decoder(dict[str, JSON]).decode
+_shown = json_decoder(dict[str, JSON]).decode
 _PLACE = re.compile("[0-9]{16}[0-9a-f]{24}")
 
 
@@ -103,7 +102,7 @@ def read(id: bytes, pairs: Sequence[Raw]) -> Notice:
         to=known[b"to"].decode(),
         attempt=int(known[b"attempt"]),
         at=float(known[b"at"]),
-        state=msgspec.convert(known[b"state"].decode(), NoticeState),
+        state=convert(known[b"state"].decode(), NoticeState),
         tries=int(known[b"tries"]),
         forgiven=int(known.get(b"forgiven", 0)),
         since=None if since is None else float(since),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import msgspec
-
+from stayer.core.decoding import json_decoder
 from stayer.core.insight import usage_series
 from stayer.core.insight.kind import kind_of
 from stayer.core.model import STATES, Attempt, Checkpoint, Event, LogPiece, Statistics, Task, Usage
@@ -20,8 +19,8 @@ from stayer.stores.redis.portions import portions_of_queues
 from stayer.stores.redis.record import Raw
 
 _READ_BATCH = 2000
-_retention = msgspec.json.Decoder(dict[Kept, float])
-_words = msgspec.json.Decoder(tuple[str, ...])
+_retention = json_decoder(dict[Kept, float])
+_words = json_decoder(tuple[str, ...])
 
 
 def get(server: Server, ids: Sequence[str]) -> list[Task | None]:

@@ -20,6 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stayer.core import codec, generated
+from stayer.core.decoding import json_decoder
 from stayer.core.errors import BadInput
 from stayer.core.fields import STORED, Kind
 from stayer.core.model import (
@@ -62,9 +63,9 @@ SHORT = 1024
 _EXACT = 2**53
 """Numbers in Lua are floating-point: past this, not every whole one exists."""
 
-_usage = msgspec.json.Decoder(Usage)
-_statistics = msgspec.json.Decoder(Statistics)
-_order = msgspec.json.Decoder(Order)
+_usage = json_decoder(Usage)
+_statistics = json_decoder(Statistics)
+_order = json_decoder(Order)
 _json = msgspec.json.Encoder()
 _unpack = msgspec.msgpack.Decoder().decode
 _pack = msgspec.msgpack.Encoder().encode
@@ -422,7 +423,7 @@ _with_all_fields: Callable[[list[Raw]], Task] = generated.function(
         "Task": Task,
         "_decode_dated": _decode_dated,
         "_orders": _orders,
-        **{f"_{field.name}_decoder": msgspec.json.Decoder(field.type) for field in _DECODED},
+        **{f"_{field.name}_decoder": json_decoder(field.type) for field in _DECODED},
         **{f"_{field.name}": field.default for field in _KIND if field.name != "orders"},
     },
 )

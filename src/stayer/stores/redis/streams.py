@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from stayer.core.decoding import msgpack_decoder
 from stayer.core.errors import StoreUnusable
 from stayer.core.model import Event
 from stayer.stores.redis.connection.server import Server
@@ -19,8 +20,8 @@ from stayer.stores.redis.strict_numbers import LAST, integer
 
 _ENTRIES_A_LOOK = 1000
 _Group = tuple[int, float, str, str, str | bool, str | bool, list[str], Any]
-_groups = msgspec.msgpack.Decoder(list[_Group]).decode
-_event = msgspec.msgpack.Decoder(Event).decode
+_groups = msgpack_decoder(list[_Group]).decode
+_event = msgpack_decoder(Event).decode
 WORDS = ("events", "stream")
 """How their names end: that of a store, and that of all shards of a cluster."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from stayer.core.decoding import json_decoder
 from stayer.core.insight import usage_series
 from stayer.core.insight.statistics import latest_values
 from stayer.core.model import Report
@@ -21,9 +22,9 @@ from stayer.core.worker_model import (
 from stayer.stores.redis.pack.changes import Arguments
 from stayer.stores.redis.record import Raw, order, text
 
-_words = msgspec.json.Decoder(tuple[str, ...])
-_handles = msgspec.json.Decoder(Handles)
-_worker_order = msgspec.json.Decoder(WorkerOrder)
+_words = json_decoder(tuple[str, ...])
+_handles = json_decoder(Handles)
+_worker_order = json_decoder(WorkerOrder)
 _json = msgspec.json.Encoder()
 _unpack = msgspec.msgpack.Decoder().decode
 

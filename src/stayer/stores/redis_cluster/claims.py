@@ -6,11 +6,11 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core import codec
+from stayer.core.decoding import msgpack_decoder
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import NewTask
 from stayer.stores.redis.connection.server import Call
@@ -20,7 +20,7 @@ from stayer.stores.redis.record import pack
 from stayer.stores.redis_cluster.nodes import Nodes
 
 _CLAIM_BATCH = 1000
-_decode = msgspec.msgpack.Decoder(NewTask).decode
+_decode = msgpack_decoder(NewTask).decode
 
 
 class Claim(Struct, frozen=True):

@@ -16,6 +16,7 @@ from functools import partial
 import msgspec
 from redis.crc import key_slot
 
+from stayer.core.decoding import msgpack_decoder
 from stayer.core.errors import StoreError, StoreUnreachable
 from stayer.core.model import Event
 from stayer.stores.redis.connection.server import Call, Server
@@ -34,7 +35,7 @@ _REDIRECTS = 5
 _RECONNECT_S = 0.5
 """Between two looks while nobody can be listened to, in seconds."""
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Event).decode
+_decode = msgpack_decoder(Event).decode
 
 
 def waiter_for(

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import Struct
 
+from stayer.core.decoding import msgpack_decoder
 from stayer.core.errors import Refused, StoreError, StoreUnreachable
 from stayer.core.flows.model import NewFlow, explain_unique_conflict
 from stayer.core.flows.model import check as check_ties
@@ -59,7 +60,7 @@ class _About(Struct, array_like=True):
     created: float
 
 
-_about = msgspec.msgpack.Decoder(_About).decode
+_about = msgpack_decoder(_About).decode
 
 
 class Plan(Struct, frozen=True):

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from stayer.core import errors
+from stayer.core.decoding import decode_json
 from stayer.core.errors import Refused, StoreUnreachable, StoreUnusable
 from stayer.core.model import JSON
 from stayer.core.units import format_size
@@ -226,7 +227,7 @@ class Connection:
 
     def _decode(self, answer: bytes, type: Any = Any) -> Any:
         try:
-            return msgspec.json.decode(answer, type=type)
+            return decode_json(answer, type)
         except msgspec.DecodeError:  # also if it is of another type
             raise StoreUnusable(
                 f"{self._address.url} does not answer as Stayer does: {_NOT_OURS}"

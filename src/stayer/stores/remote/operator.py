@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
+from stayer.core.decoding import convert
 from stayer.core.insight import explanation
 from stayer.core.insight.explanation import Explanation
 from stayer.core.model import JSON, Submitted, Task, Value
@@ -101,7 +100,7 @@ class RemoteOperator:
     def explain(self, id: str) -> Explanation:
         shown = self._ask("GET", path_of("tasks", id, "explain"))
         forecast = explanation.times_read(shown["forecast"])
-        return msgspec.convert({**shown, "forecast": forecast}, Explanation)
+        return convert({**shown, "forecast": forecast}, Explanation)
 
     def cancel_flow(self, id: str, grace: float | None = None) -> int:
         answer = self._ask("POST", path_of("flows", id, "cancel"), body={"grace": grace})

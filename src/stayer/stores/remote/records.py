@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from stayer.core import codec
+from stayer.core.decoding import convert
 from stayer.core.errors import Refused
 from stayer.core.fields import POLICY, field_names
 from stayer.core.flows.model import FlowInfo, NewFlow, Part
@@ -80,7 +81,7 @@ def notice(shown: Mapping[str, Any]) -> Notice:
 def flow(shown: Mapping[str, Any]) -> FlowInfo:
     """Read a flow from its record."""
     parts = tuple(
-        msgspec.convert({k: v for k, v in part.items() if k not in _STATES_OF_FLOWS}, Part)
+        convert({k: v for k, v in part.items() if k not in _STATES_OF_FLOWS}, Part)
         for part in shown["parts"]
     )
     return FlowInfo(
@@ -102,7 +103,7 @@ def failures(shown: Mapping[str, Any]) -> Failures:
         {**each, "first": instant(each["first"]), "last": instant(each["last"])}
         for each in shown["failures"]
     ]
-    return msgspec.convert({**shown, "failures": found}, Failures)
+    return convert({**shown, "failures": found}, Failures)
 
 
 def flow_submission(new: NewFlow, tasks: Sequence[NewTask]) -> dict[str, Any]:
@@ -123,7 +124,7 @@ def flow_submission(new: NewFlow, tasks: Sequence[NewTask]) -> dict[str, Any]:
 
 def read(kind: type[T], shown: Mapping[str, Any]) -> T:
     """Read any other record."""
-    return msgspec.convert(_times_read(shown), kind)
+    return convert(_times_read(shown), kind)
 
 
 def _times_read(shown: Mapping[str, Any]) -> dict[str, Any]:

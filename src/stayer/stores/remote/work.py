@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from stayer.core.decoding import convert
 from stayer.core.errors import NotHeld, StoreUnreachable, StoreUnusable
 from stayer.core.flows.model import Upstreams
 from stayer.core.model import JSON, Change, Report, Task
@@ -58,7 +59,7 @@ class RemoteWork:
             patience=min(max(_BEAT_S[0], worker.lease * _BEAT_SHARE), _BEAT_S[1]),
         )
         self.worker = worker.id
-        answer = msgspec.convert(
+        answer = convert(
             {
                 name: shown[name]
                 for name in ("now", "drain", "order", "watched", "away", "undelivered", "proven")
@@ -66,7 +67,7 @@ class RemoteWork:
             },
             Beat,
         )
-        orders = tuple(msgspec.convert(each, Orders) for each in shown["orders"])
+        orders = tuple(convert(each, Orders) for each in shown["orders"])
         undelivered = [*answer.undelivered]
         deadline = time.monotonic() + min(_FLUSH_S, worker.lease * _FLUSH_SHARE)
         for report in reports:

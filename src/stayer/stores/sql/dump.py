@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from stayer.core import codec
+from stayer.core.decoding import json_decoder
 from stayer.core.flows.model import Part
 from stayer.core.history.line import Line
 from stayer.core.insight.queue_stats import Figures
@@ -58,7 +59,7 @@ _FEW = {"tasks": 20, "logs": 16, "checkpoints": 1, "files": 1}
 _USUAL = 200
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
-_parts = msgspec.json.Decoder(tuple[Part, ...]).decode
+_parts = json_decoder(tuple[Part, ...]).decode
 _LEAST = -(2**62)
 Found = tuple[Record, Row, int]
 """A record, the key of its row, and about how many bytes it has."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from stayer.core.decoding import json_decoder
 from stayer.core.errors import BadInput
 from stayer.core.flows.model import (
     Ended,
@@ -22,7 +23,7 @@ from stayer.stores.sql.commit import apply, need
 from stayer.stores.sql.rows import checked, form, task_from_row
 from stayer.stores.sql.transaction import UNCLAIMED, Row, Transaction
 
-_parts = msgspec.json.Decoder(tuple[Part, ...])
+_parts = json_decoder(tuple[Part, ...])
 _NEWEST = 2**62
 
 

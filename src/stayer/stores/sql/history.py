@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from stayer.core.decoding import json_decoder
 from stayer.core.history.attempt_times import moment_of
 from stayer.core.history.gaps import DROPPED, keep_across_gap, note
 from stayer.core.history.line import Line
@@ -22,7 +23,7 @@ LONGEST = 4000
 """What a row keeps of its history; more is moved out of it when the next line comes."""
 
 
-_decode = msgspec.json.Decoder(Line).decode_lines
+_decode = json_decoder(Line).decode_lines
 _encode = msgspec.json.Encoder().encode
 
 

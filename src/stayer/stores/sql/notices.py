@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from stayer.core import codec
+from stayer.core.decoding import json_decoder
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON, Task
 from stayer.core.notify import notices
@@ -29,7 +28,7 @@ COLUMNS = (
 _AT_ONCE = 100
 """How many old ones are seen to in one step."""
 _NEWEST = 2**62
-_record = msgspec.json.Decoder(dict[str, JSON])
+_record = json_decoder(dict[str, JSON])
 
 
 def rows_of(

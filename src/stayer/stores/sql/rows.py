@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import msgspec
 
 from stayer.core import codec, generated
+from stayer.core.decoding import convert, converter, json_decoder
 from stayer.core.errors import BadInput
 from stayer.core.fields import STORED, Field, Kind
 from stayer.core.insight.kind import kind_of
@@ -95,15 +96,15 @@ def literal(value: str | float) -> str:
     return f"'{value}'" if isinstance(value, str) else f"{float(value):g}"
 
 
-_words = msgspec.json.Decoder(tuple[str, ...])
-_handles = msgspec.json.Decoder(Handles)
-_worker_order = msgspec.json.Decoder(WorkerOrder)
-_fault = msgspec.json.Decoder(Fault)
-_usage = msgspec.json.Decoder(Usage)
-_statistics = msgspec.json.Decoder(Statistics)
-_limits = msgspec.json.Decoder(dict[str, int])
-_retention = msgspec.json.Decoder(dict[Kept, float])
-_orders = msgspec.json.Decoder(tuple[Order, ...])
+_words = json_decoder(tuple[str, ...])
+_handles = json_decoder(Handles)
+_worker_order = json_decoder(WorkerOrder)
+_fault = json_decoder(Fault)
+_usage = json_decoder(Usage)
+_statistics = json_decoder(Statistics)
+_limits = json_decoder(dict[str, int])
+_retention = json_decoder(dict[Kept, float])
+_orders = json_decoder(tuple[Order, ...])
 _encoder = msgspec.json.Encoder()
 _DEFAULT_POLICY = Policy()
 
@@ -134,7 +135,7 @@ def form(*kinds: str) -> type[msgspec.Struct]:
 
 def checked(row: Row, form: type[msgspec.Struct]) -> Row:
     """The row, if it has that form; else msgspec.ValidationError."""
-    msgspec.convert(row, form)
+    convert(row, form)
     return row
 
 
@@ -168,7 +169,7 @@ def _reading() -> str:
     )
     return (
         "def task_from_row(_row):\n"
-        "    _convert(_row, _form)\n"
+        "    _check_form(_row)\n"
         f"    {cells}, _ = _row\n"
         f"    return Task(\n        {values},\n    )\n"
     )
@@ -235,9 +236,9 @@ task_from_row: Callable[[Row], Task] = generated.function(
     "task_from_row",
     _reading(),
     {
-        "Task": Task, "_convert": msgspec.convert, "_form": _TASK, "_decoded": _decoded,
+        "Task": Task, "_check_form": converter(_TASK), "_decoded": _decoded,
         "value_from_cell": value_from_cell, "_hooks": hooks_from_cell,
-        **{f"_{field.name}_decoder": msgspec.json.Decoder(field.type) for field in _DECODED},
+        **{f"_{field.name}_decoder": json_decoder(field.type) for field in _DECODED},
         **{f"_{field.name}_default": field.default for field in _DECODED},
     },
 )  # fmt: skip

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 import msgspec
 from msgspec.structs import replace
 
+from stayer.core.decoding import json_decoder
 from stayer.core.move.records import Seal
 from stayer.stores.sql.table_names import TABLES
 from stayer.stores.sql.transaction import Transaction
 
-_decode = msgspec.json.Decoder(Seal).decode
+_decode = json_decoder(Seal).decode
 PREFIX = "stayer: "
 """What the message of such a trigger begins with."""
 SEALED = tuple(

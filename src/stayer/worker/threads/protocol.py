@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
+from stayer.core.decoding import msgpack_decoder
 from stayer.core.model import Report
 from stayer.core.safe_text import LogLevel
 from stayer.core.worker_model import Orders
@@ -104,7 +105,7 @@ Message: TypeAlias = (
 )
 
 _encode = msgspec.msgpack.Encoder().encode
-_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+_decoder: msgspec.msgpack.Decoder[Message] = msgpack_decoder(Message)
 
 
 class Link:

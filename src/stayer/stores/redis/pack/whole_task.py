@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from stayer.core.decoding import json_decoder
 from stayer.core.errors import BadInput
 from stayer.core.fields import STORED, Field
 from stayer.core.history.gaps import DROPPED, missing
@@ -37,7 +38,7 @@ _KIND = sorted(
 _head = struct.Struct(">BIBHBH")
 _moment = struct.Struct(">QII")
 _json = msgspec.json.Encoder()
-_fault = msgspec.json.Decoder(Fault)
+_fault = json_decoder(Fault)
 
 
 class Packed(msgspec.Struct, frozen=True):

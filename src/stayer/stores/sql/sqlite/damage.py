@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from stayer.core.decoding import json_decoder
 from stayer.core.flows.model import Part
 from stayer.core.limits import quote
 from stayer.core.model import JSON, QUEUED, Fault
@@ -60,7 +61,7 @@ _ASCII = "('*[^' || char(1) || '-' || char(127) || ']*')"
 
 
 def _json(kind: Any) -> Callable[[str], object]:
-    return msgspec.json.Decoder(kind).decode
+    return json_decoder(kind).decode
 
 
 _READ: dict[tuple[str, str], tuple[Callable[[str], object], str | None]] = {

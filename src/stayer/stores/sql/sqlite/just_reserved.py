@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from stayer.core import codec
+from stayer.core.decoding import json_decoder
 from stayer.core.fields import STORED
 from stayer.core.model import Policy, Task
 from stayer.stores.sql.rows import by_seq, cell_kind, column, literal, never_null
@@ -61,8 +62,8 @@ _UNUSUAL = ", ".join((f"iif({_SHORT}, NULL, parameters)", *_unusual()))
 COLUMNS = {"reserved": _RESERVED_COLUMNS, "unusual": _UNUSUAL, "first_created": _FIRST_CREATED}
 """What stands for columns in fast.sql."""
 
-_seqs = msgspec.json.Decoder(list[int])
-_rows = msgspec.json.Decoder(
+_seqs = json_decoder(list[int])
+_rows = json_decoder(
     list[tuple[int, str, str | None, str | None, int, int, str | None, str | None, int, int]]
 )
 _DEFAULT_POLICY = Policy()
