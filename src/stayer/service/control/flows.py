@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from stayer.core import ids, limits
+from stayer.core import codec, ids, limits
 from stayer.core.errors import BadInput, Refused, StoreError, StoreUnreachable, UnknownFlow
 from stayer.core.flows import model
 from stayer.core.flows.model import FlowInfo, NewFlow, Upstreams
@@ -26,6 +26,9 @@ _CANCEL_ORDER: tuple[State, ...] = ("waiting", "scheduled", "pending", *RUNNING)
 
 _TIDIED_UP = 20
 """How many limits of sweeps to look at when one is set, whether they are still needed."""
+_ON_ITS_WAY_S = 3600.0
+"""For how long a sweep whose limit was set may not be there yet, in seconds: no limit that young
+is taken away."""
 
 
 def get(store: ReadStore, id: str) -> FlowInfo:
@@ -75,8 +78,6 @@ def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowI
             f"{error}. It may be there as {flow.id}: submitted again with this id, it is so once"
         )
         raise unsure(type(error)(message)) from error
-    if fresh and limited:
-        _set_throttle(store, flow)  # who tidied up meanwhile may have taken it for an old one
     return get(store, flow.id), fresh
 
 
@@ -110,12 +111,22 @@ def _set_throttle(store: Store, flow: NewFlow) -> bool:
         return True
     sweeps = [(each, model.sweep_of_key(each)) for each in there]
     ours = [(each, id) for each, id in sweeps if id is not None][:_TIDIED_UP]
-    gone = [each for each, id in ours if store.flow(id) is None]
+    gone = [
+        each
+        for each, id in ours
+        if store.flow(id) is None and store.recorded(_way(part.queue, id)) is None
+    ]
     most = limits.QUEUE["key_limits"].items
     if most is not None and len(there) - len(gone) >= most // 2:
         return False
+    store.record_once(_way(part.queue, flow.id), "", _ON_ITS_WAY_S)
     store.set_queue(part.queue, key_limits={**dict.fromkeys(gone), key: part.at_once})
     return True
+
+
+def _way(queue: str, flow: str) -> str:
+    """Under which name it is recorded that a sweep is on its way."""
+    return codec.encode(["sweep", queue, flow])
 
 
 def tasks_of(store: ReadStore, id: str, states: Sequence[State] = ()) -> list[Task]:
