@@ -273,6 +273,20 @@ class TestSettings:
         # Then it is not forgotten
         assert "late" in ids(take(store, limit=10))
 
+    def test_defaults_count_for_a_transaction_that_began_before_they_were_set(
+        self, store: SqlStore, caller: OwnConnection
+    ) -> None:
+        # Given a transaction that sees nothing newer than itself, and has begun
+        fill(store, 1)
+        caller.ask("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        caller.ask("SELECT count(*) FROM stayer_tasks")
+        # When its queue gets defaults before a task comes in it
+        store.set_queue("q", defaults={"retries": 3})
+        store.submit_on(caller.raw, [new("late")])
+        caller.commit()
+        # Then the task has them
+        assert get(store, "late").policy.retries == 3
+
     def test_a_rate_is_not_counted_twice_by_one_who_has_waited(
         self, store: SqlStore, url: str
     ) -> None:

@@ -11,8 +11,10 @@ from stayer.stores.sql.transaction import Cell, Row, Transaction
 
 ROLL_BACK = "others were in the way of your transaction: roll it back and try again"
 """What a caller has to do where only the whole transaction can be tried again."""
-LOOKED_UP = frozenset(("get", "states", "submit.holders", "submit.purged", "upstreams.purged"))
-"""What is asked of both. The first column of each is an id."""
+LOOKED_UP = frozenset((
+    "get", "queue.defaults", "states", "submit.holders", "submit.purged", "upstreams.purged",
+))  # fmt: skip
+"""What is asked of both, but for settings. The first column of the others is an id."""
 
 
 def newest(own: Transaction, other: Transaction, statement: str, *parameters: Cell) -> list[Row]:
@@ -22,6 +24,8 @@ def newest(own: Transaction, other: Transaction, statement: str, *parameters: Ce
     at least the id.
     """
     found = other.all(statement, *parameters)
+    if statement == "queue.defaults":
+        return found  # such a transaction changes no settings
     seen = {row[0] for row in found}
     mine = [row for row in own.all(statement, *parameters) if row[0] not in seen]
     if not mine:
