@@ -85,12 +85,16 @@ class PostgresServer:
 
     def make(self) -> None:
         """Make the folder of its data."""
-        if self._user is not None:
-            shutil.chown(self.folder, self._user)
+        self.give_folder_away()
         self._run(
             "initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C",
             "--username=postgres", "--no-instructions", "-D", str(self.folder / "data"),
         )  # fmt: skip
+
+    def give_folder_away(self) -> None:
+        """To whom the server runs as."""
+        if self._user is not None:
+            shutil.chown(self.folder, self._user)
 
     def start(self, *options: str) -> None:
         """Start it, and wait until it answers."""

@@ -33,8 +33,8 @@ Connection: TypeAlias = psycopg.Connection[Row]
 _PREPARED_AFTER, _PREPARED = 3, 400
 """After how many uses a statement is prepared, and how many a connection keeps: all there are."""
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-_ALONE = "BEGIN ISOLATION LEVEL READ COMMITTED"
-_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE"
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+"""Not READ WRITE: whoever made the server read-only by a setting means us, too."""
 
 
 class Database:
@@ -163,7 +163,7 @@ class Database:
         """
         with self._connection() as connection, connection.pipeline():
             for name, parameters in asked:
-                raw_cursor(connection).execute(_ALONE)
+                raw_cursor(connection).execute(_WRITE)
                 raw_cursor(connection).execute(self._statements[name], parameters)
                 raw_cursor(connection).execute("COMMIT")
 

@@ -83,7 +83,8 @@ def translation(url: str, error: Exception) -> StoreError | BadInput | IdTaken:
         case "25006":
             return StoreUnusable(
                 f"{url} is read-only{UNCHANGED}. Is it a standby? Then give the URL of the "
-                "primary, or several hosts and target_session_attrs=read-write"
+                "primary, or several hosts and target_session_attrs=read-write. Else somebody has "
+                "set default_transaction_read_only, for example because its disk is nearly full"
             )
         case "42501":
             return StoreUnusable(

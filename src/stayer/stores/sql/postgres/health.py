@@ -38,6 +38,15 @@ def _server(tx: PostgresTransaction) -> Iterator[Finding]:
         yield Finding("server", "fail", f"PostgreSQL {version} is too old", "upgrade it to 14")
     else:
         yield Finding("server", "ok", f"PostgreSQL {version}")
+    [(is_standby, is_set)] = tx.sql(
+        "SELECT pg_is_in_recovery()::int, current_setting('default_transaction_read_only')"
+    )
+    if is_standby:
+        todo = "name the primary, or several hosts and target_session_attrs=read-write"
+        yield Finding("read-only", "fail", "the server is a standby: it takes no changes", todo)
+    elif is_set == "on":
+        said = "default_transaction_read_only is on: the server takes no changes"
+        yield Finding("read-only", "fail", said, "find out who set it, and why: a full disk, say")
 
 
 def _way(database: Database) -> Finding:
