@@ -38,6 +38,8 @@ class PostgresServer:
         self._binaries = reachable(Path(binaries), self._user)
         self.folder = folder
         self._options = [*_SETTINGS, *options]
+        self.port = 5432
+        """Of its socket; by TCP it can be reached only if a test says so."""
         self._process: subprocess.Popen[bytes] | None = None
         self._schemas = itertools.count(1)
         self._ring: list[str] = []
@@ -71,7 +73,7 @@ class PostgresServer:
     @property
     def conninfo(self) -> str:
         """For psycopg and psql."""
-        return f"postgresql:///postgres?host={self.folder}&user=postgres"
+        return f"postgresql:///postgres?host={self.folder}&port={self.port}&user=postgres"
 
     def psql(self, script: str, *options: str) -> str:
         """What psql prints, unaligned."""
@@ -98,7 +100,8 @@ class PostgresServer:
 
     def start(self, *options: str) -> None:
         """Start it, and wait until it answers."""
-        settings = [f"unix_socket_directories={self.folder}", *self._options, *options]
+        place = (f"unix_socket_directories={self.folder}", f"port={self.port}")
+        settings = [*place, *self._options, *options]
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(
                 [
