@@ -18,6 +18,7 @@ NUMBERS = (
     "near_node near_until fingerprint cloned_from code pinned lock meta submitted_by source_commit "
     "metrics finish_before"
 )
+FREE = 1 + len(NUMBERS.split())
 
 
 def test_the_numbers_in_records_of_redis_stay_what_they_were() -> None:
@@ -61,7 +62,17 @@ def test_a_field_without_a_row_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     [
         ("nothing", Row("a field that no class has"), "no class .* has a field nothing"),
         ("retries", Row("a field of the policy", 99), "retries is stored by number"),
-        ("priority", Row("a field that is stored"), "priority is stored by number"),
+        (
+            "priority",
+            Row("a field that is stored"),
+            f"priority is stored by number .* free is {FREE}",
+        ),
+        (
+            "owner",
+            Row("a field that is stored", 9),
+            f"owner and attempt both have .* free is {FREE}",
+        ),
+        ("tags", Row("never None", 21, of_queue=True), "tags may have a default of its queue if"),
         ("pid", Row("a field of the worker", 17), "pid may be submitted: NewTask has to have it"),
     ],
 )

@@ -479,6 +479,8 @@ _ROWS: dict[Setter, dict[str, Row]] = {
     },
 }
 """By who sets them. Those of the submitter are in the order in which `--help` shows them."""
+SEQ = 3
+"""The place in a record of Redis where no field is, but the number of the task's first event."""
 _NO_FIELDS = frozenset(("generated", "said"))
 """What a NewTask has only on its way to the store."""
 
@@ -571,7 +573,15 @@ def _fields() -> Iterator[Field]:
             optional = len(kinds) < len(get_args(found.type))
             hint = kinds[0] if optional else found.type
             if (home is Task) != (row.number is not None):
-                raise LookupError(f"core/fields.py: {key} is stored by number if it is in Task")
+                raise LookupError(
+                    f"core/fields.py: {key} is stored by number if it is in Task: the next one "
+                    f"that is free is {_free_number()}"
+                )
+            if row.of_queue and home is Task and not (optional and found.default is None):
+                raise LookupError(
+                    f"core/fields.py: {key} may have a default of its queue if None is its own: "
+                    "else nobody can tell what was not said"
+                )
             if setter == "submitter" and home is Task and name not in declared[NewTask]:
                 raise LookupError(f"core/fields.py: {key} may be submitted: NewTask has to have it")
             if hint is bool and found.default is not False:
@@ -580,6 +590,27 @@ def _fields() -> Iterator[Field]:
                 name=name, kind=_kind(hint), type=hint, optional=optional, default=found.default,
                 home=home, set_by=setter, row=row,
             )  # fmt: skip
+    _check_numbers()
+
+
+def _check_numbers() -> None:
+    """LookupError if two fields have one place in a record, or none has a place in between."""
+    named = {SEQ: "seq"}
+    for rows in _ROWS.values():
+        for key, row in rows.items():
+            if row.number in named:
+                raise LookupError(
+                    f"core/fields.py: {named[row.number]} and {key} both have number {row.number}: "
+                    f"the next one that is free is {_free_number()}"
+                )
+            if row.number is not None:
+                named[row.number] = key
+    if gaps := set(range(1, max(named))) - set(named):
+        raise LookupError(f"core/fields.py: no field has number {min(gaps)}: leave none out")
+
+
+def _free_number() -> int:
+    return 1 + max(row.number or 0 for rows in _ROWS.values() for row in rows.values())
 
 
 def _key(home: type[Struct], name: str) -> str:

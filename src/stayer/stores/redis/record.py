@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from stayer.core import codec, generated
 from stayer.core.decoding import json_decoder
 from stayer.core.errors import BadInput
-from stayer.core.fields import STORED, Kind
+from stayer.core.fields import SEQ, STORED, Kind
 from stayer.core.model import (
     Event,
     NewTask,
@@ -44,7 +44,7 @@ OWN = ("updated", "created", "seq", "id", "parameters", "result")
 _NUMBERED = {field.row.number: field for field in STORED if field.row.number is not None}
 _IN_SCRIPTS = {"part": "flow_part"}
 """What the scripts call a field by another name: there, a PART is something else."""
-_NAMES = {3: "seq"} | {
+_NAMES = {SEQ: "seq"} | {
     number: _IN_SCRIPTS.get(field.name, field.name) for number, field in _NUMBERED.items()
 }
 FIELDS = tuple(_NAMES[number] for number in sorted(_NAMES))
