@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import stayer
 from stayer.core.fields import STORED
 
@@ -31,7 +33,10 @@ _IN_TASK = """\
     labels: dict[str, str] | None = None
 """
 _ROWS = """\
-        "colour": Row("which colour it has", _FIRST, "Its colour.", metavar="COLOUR"),
+        "colour": Row(
+            "which colour it has", _FIRST, "Its colour.", metavar="COLOUR", most=Most(64),
+            of_queue=True,
+        ),
         "season": Row("when it is planted", _FIRST + 1, "When to plant it."),
         "petals": Row("how many it has", _FIRST + 2, "How many petals it has."),
         "height": Row("how tall it is", _FIRST + 3, "How tall it is."),
@@ -42,8 +47,10 @@ _ROWS = """\
         "shades": Row(
             "of its leaves", _FIRST + 8, "A shade of leaves.", ("--shade",), "SHADE", _SHORT_LIST
         ),
-        "labels": Row("on its pot", _FIRST + 9, most=Most(WORD, 10)),
-        "patience": Row("how long it waits for rain", None, "How long it waits for rain."),
+        "labels": Row("on its pot", _FIRST + 9, most=Most(WORD, 10), of_queue=True),
+        "patience": Row(
+            "how long it waits for rain", None, "How long it waits for rain.", of_queue=True
+        ),
 """
 EDITS = {
     "core/model.py": [
@@ -95,6 +102,7 @@ def fields_of(task: Any) -> dict[str, Any]:
 def main(url: str, *, works: bool = True) -> None:
     """Submit, read, list, run and show tasks that have these fields, and some that have not."""
     from stayer.core import codec
+    from stayer.core.errors import BadInput
     from stayer.core.model import Filter
     from stayer.core.submit import checks
     from stayer.core.submit.json import parse_submission
@@ -128,6 +136,15 @@ def main(url: str, *, works: bool = True) -> None:
     assert fields_of(get("tulip")) == KEPT
     later.edit(**NOTHING_SAID)
     assert fields_of(get("tulip")) == USUAL
+    with pytest.raises(BadInput, match="at most 64"):
+        queue.submit(**{**SAID, "colour": "r" * 65})
+    shop = client.get_queue("shop")
+    usual = {"colour": "12", "labels": {"of": "a shop"}, "patience": 60}
+    assert shop.set(defaults=usual).defaults == usual
+    assert fields_of(shop.submit(id="cactus").record) == {**USUAL, **usual}
+    own: dict[str, Any] = {"colour": "red", "labels": {}}
+    palm = shop.submit(id="palm", **own).record
+    assert fields_of(palm) == {**USUAL, **usual, **own}
     shown = codec.record(listed["rose"])
     assert {name: shown[name] for name in SAID} == SHOWN
 

@@ -12,6 +12,7 @@ import pymysql
 from stayer.store import Store
 from stayer.stores.sql.mysql import MySqlStore
 from stayer.stores.sql.postgres import PostgresStore
+from stayer.stores.sql.sqlite import SqliteStore
 from stayer.stores.sql.store import SqlStore
 from tests.contract.builders import PATIENCE
 
@@ -124,3 +125,14 @@ def database(store: Store) -> Any:
     """What a store on SQL stands on."""
     assert isinstance(store, SqlStore)
     return store._database
+
+
+def run_by_hand(store: SqlStore, text: str) -> list[tuple[Any, ...]]:
+    """Run one statement in a transaction of its own; the rows that it gives."""
+    if isinstance(store, SqliteStore):
+        with database(store).write() as tx:
+            return list(tx.sql(text))
+    with own_connections(store, 1) as [connection]:
+        rows = connection.ask(text)
+        connection.commit()
+    return rows

@@ -4,6 +4,7 @@ and nowhere else, are submitted, stored, returned, listed and shown as all other
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import pytest
 
 from stayer.core.model import Filter, NewTask
 from stayer.store import Store
+from stayer.stores.sql.store import SqlStore
 from tests.contract import made_up
+from tests.contract.own_connections import run_by_hand
 
 ROOT = Path(__file__).parents[2]
 Run: TypeAlias = Callable[..., str]
@@ -60,3 +63,27 @@ def test_a_store_keeps_it_beside_what_is_older(timely: Store, url: str, run: Run
     timely.submit([NewTask(id="young", queue="attic", tags=("new",))])
     found = timely.find(Filter(queues=("attic",)), None, 9).tasks
     assert [task.id for task in found] == ["young", "old"]
+
+    if isinstance(timely, SqlStore):
+        _insert_by_hand(timely)
+
+
+def _insert_by_hand(store: SqlStore) -> None:
+    """What the newer Stayer has left in the database fills in and checks rows by hand."""
+    columns = "colour, labels, policy"
+    run_by_hand(store, "INSERT INTO stayer_tasks (id, queue) VALUES ('fern', 'shop')")
+    run_by_hand(
+        store,
+        f"INSERT INTO stayer_tasks (id, queue, {columns}) "
+        "VALUES ('moss', 'shop', 'green', '{}', '{\"patience\": 5}')",
+    )
+    rows = run_by_hand(store, f"SELECT {columns} FROM stayer_tasks WHERE id IN ('fern', 'moss')")
+    read = sorted((colour, *map(json.loads, rest)) for colour, *rest in rows)
+    assert read == [
+        ("12", {"of": "a shop"}, {"patience": 60}),
+        ("green", {}, {"patience": 5}),
+    ]
+    with pytest.raises(Exception, match="colour has at most 64 characters"):
+        run_by_hand(
+            store, f"INSERT INTO stayer_tasks (id, queue, colour) VALUES ('x', 'q', '{'r' * 65}')"
+        )

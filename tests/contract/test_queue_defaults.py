@@ -11,10 +11,9 @@ from stayer.core.submit.edits import Edits
 from stayer.service.control import edits as edit_control
 from stayer.service.control.queues import set_queue
 from stayer.store import Store
-from stayer.stores.sql.sqlite import SqliteStore
 from stayer.stores.sql.store import SqlStore
 from tests.contract.builders import Clock, get, submit
-from tests.contract.own_connections import database, own_connections
+from tests.contract.own_connections import run_by_hand
 
 
 def test_a_task_has_what_its_queue_says_unless_it_says_otherwise(
@@ -103,16 +102,6 @@ def test_what_can_be_no_default_is_refused(store: Store) -> None:
             set_queue(store, "q", defaults=wrong)
 
 
-def _by_connection(store: SqlStore, text: str) -> None:
-    if isinstance(store, SqliteStore):
-        with database(store).write() as tx:
-            tx.sql(text)
-        return
-    with own_connections(store, 1) as [connection]:
-        connection.ask(text)
-        connection.commit()
-
-
 @pytest.mark.parametrize(
     "fresh_url", ["sqlite", "postgres", "mariadb"], indirect=True, scope="session"
 )
@@ -127,7 +116,7 @@ def test_rows_by_hand_have_them_too(store: Store) -> None:
         "(id, queue, policy) VALUES ('other', 'q', '{\"retries\": 0, \"deadline\": null}')",
         "(id, queue, policy) VALUES ('elsewhere', 'e', '{\"deadline\": 30}')",
     ):
-        _by_connection(store, f"INSERT INTO stayer_tasks {row}")
+        run_by_hand(store, f"INSERT INTO stayer_tasks {row}")
     silent, other, elsewhere = (get(store, id) for id in ("silent", "other", "elsewhere"))
     assert silent.policy == Policy(retries=3, deadline=60.0, retry_on=("oom",))
     assert silent.code == Code(requirements=("numpy",))

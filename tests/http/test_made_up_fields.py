@@ -44,7 +44,7 @@ def test_the_description_of_the_api_has_it(run: Run) -> None:
         assert name in schemas["Task"]["properties"]
         assert name in schemas["Task"]["required"]
     assert schemas["Task"]["properties"]["harvest"]["anyOf"][0]["format"] == "date-time"
-    assert {"type": "string", "maxLength": 200} in schemas["Submission"]["properties"]["colour"][
+    assert {"type": "string", "maxLength": 64} in schemas["Submission"]["properties"]["colour"][
         "anyOf"
     ]
 

@@ -17,15 +17,18 @@ from msgspec.structs import replace
 from stayer.core import codec, units
 from stayer.core.decoding import convert, decode_json
 from stayer.core.errors import BadInput
-from stayer.core.fields import OF_QUEUE, SUBMISSION
+from stayer.core.fields import OF_QUEUE, SUBMISSION, Kind
 from stayer.core.limits import quote
-from stayer.core.model import JSON, Code, NewTask, Policy
+from stayer.core.model import JSON, NewTask, Policy
 from stayer.core.retries import DEFAULT_WAIT
 from stayer.core.submit import checks
 from stayer.core.submit.json import parse_submission
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _USUAL = Policy()
+_LIFE = frozenset(Policy.__struct_fields__)
+_AS_TEXT: tuple[Kind, ...] = ("text", "choice", "moment", "seconds", "bytes")
+"""Kinds whose values are written as they are, without the quotes of JSON."""
 
 
 def parse_defaults(written: Mapping[str, Any]) -> dict[str, JSON]:
@@ -42,9 +45,7 @@ def parse_defaults(written: Mapping[str, Any]) -> dict[str, JSON]:
     new = checks.new_task(queue="default", **parse_submission(_encode(said), "defaults"))
     if new.code is not None and new.code.files:
         raise BadInput("the default code of a queue has no files: send them along with each task")
-    checked = {name: getattr(new.policy, name) for name in said if name != "code"}
-    if new.code is not None:
-        checked["code"] = new.code
+    checked = {name: getattr(new.policy if name in _LIFE else new, name) for name in said}
     found: dict[str, JSON] = msgspec.to_builtins(checked)
     return {name: found.get(name) for name in written}
 
@@ -52,7 +53,7 @@ def parse_defaults(written: Mapping[str, Any]) -> dict[str, JSON]:
 def parse_value(name: str, text: str) -> JSON:
     """Read a default that somebody writes as text: `3`, `2h`, `oom,timeout`, or JSON for code."""
     field = SUBMISSION.get(name)
-    if field is None or field.kind in ("seconds", "bytes"):
+    if field is None or field.kind in _AS_TEXT:
         return text
     if field.kind == "words":
         return [word.strip() for word in text.split(",") if word.strip()]
@@ -71,6 +72,8 @@ def _text(name: str, value: JSON) -> str:
         return units.format_duration(value)
     if kind == "bytes" and isinstance(value, int | float):
         return units.format_limit(value)
+    if isinstance(value, str) and kind in _AS_TEXT:
+        return value
     return ",".join(map(str, value)) if isinstance(value, list) else codec.encode(value)
 
 
@@ -95,19 +98,26 @@ def read(text: str) -> dict[str, JSON]:
 
 class _Parsed(Struct, frozen=True):
     life: dict[str, Any]
-    code: Code | None
+    """What goes into the policy of a task …"""
+    rest: dict[str, Any]
+    """… and what is a field of its own."""
 
 
 @lru_cache(maxsize=256)
 def _parsed(text: str) -> _Parsed:
-    found = read(text)
-    code = found.pop("code", None)
+    found = {name: value for name, value in read(text).items() if name in OF_QUEUE}
     try:
         policy = convert(found, Policy, strict=False)
-        life = {name: getattr(policy, name) for name in found if name in OF_QUEUE}
-        return _Parsed(life, None if code is None else convert(code, Code))
+        return _Parsed(
+            life={name: getattr(policy, name) for name in found if name in _LIFE},
+            rest={
+                name: convert(value, SUBMISSION[name].type)
+                for name, value in found.items()
+                if name not in _LIFE
+            },
+        )
     except msgspec.ValidationError:
-        return _Parsed({}, None)
+        return _Parsed({}, {})
 
 
 def with_defaults(new: NewTask, text: str) -> NewTask:
@@ -118,8 +128,8 @@ def with_defaults(new: NewTask, text: str) -> NewTask:
     life = {name: value for name, value in known.life.items() if not _says(new, name)}
     if life.get("retries") and not _says(new, "retry_wait"):
         life.setdefault("retry_wait", DEFAULT_WAIT)
-    code = known.code if new.code is None else new.code
-    return replace(new, policy=replace(new.policy, **life), code=code)
+    rest = {name: value for name, value in known.rest.items() if getattr(new, name) is None}
+    return replace(new, policy=replace(new.policy, **life), **rest)
 
 
 def _says(new: NewTask, name: str) -> bool:

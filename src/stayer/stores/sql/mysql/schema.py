@@ -14,8 +14,8 @@ from typing import get_args
 from uuid import uuid4
 
 from stayer.core.errors import StoreUnreachable, StoreUnusable
-from stayer.core.fields import FIELDS, STORED, Field
-from stayer.core.model import Policy
+from stayer.core.fields import STORED, Field
+from stayer.stores.sql import by_hand
 from stayer.stores.sql.mysql.database import NOW, Database
 from stayer.stores.sql.mysql.dialect import NUMBERS
 from stayer.stores.sql.mysql.literals import literal
@@ -28,7 +28,7 @@ VERSION = 1
 _STEPS = {1: "schema.sql"}
 """What leads to each version from the one before."""
 _HERE = Path(__file__).parent
-_TRIGGERS_REVISION = 2
+_TRIGGERS_REVISION = 3
 """Of the triggers in schema.sql: to be raised with every change of them."""
 _TYPES = {"text": "LONGTEXT", "integer": "BIGINT", "real": "DOUBLE", "any": "LONGBLOB"}
 _IDS = {
@@ -241,16 +241,25 @@ def triggers() -> dict[str, str]:
 def _statements(file: str) -> list[str]:
     """The statements of a script, with what follows from the table of fields filled in."""
     script = (_HERE / file).read_text(encoding="utf-8")
-    policy = [field for field in FIELDS if field.home is Policy]
+    policy = by_hand.POLICY
     meant = {
-        # Fields are only ever added, so whoever knows more of them has the newer trigger.
-        "revision": str(100 * _TRIGGERS_REVISION + len(policy)),
+        "revision": by_hand.revision(_TRIGGERS_REVISION),
+        "texts": "\n        ".join(
+            f"IF char_length(NEW.{column(name)}) > {most.characters} THEN\n"
+            "            SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = "
+            f"'{by_hand.too_long(name, most)}';\n"
+            "        END IF;"
+            for name, most in by_hand.longest().items()
+        ),
         "now": NOW,
         "numbers": str(NUMBERS),
         "policy fields": ", ".join(f"'{field.name}'" for field in policy),
         "policy kinds": "\n            AND ".join(_policy_condition(field) for field in policy),
         "queue defaults": "\n            ".join(
-            _queue_default(field.name) for field in policy if field.row.of_queue
+            (
+                *(_policy_default(field.name) for field in policy if field.row.of_queue),
+                *map(_queue_default, by_hand.OF_QUEUE),
+            )
         ),
     }
     for word, text in meant.items():
@@ -258,7 +267,18 @@ def _statements(file: str) -> list[str]:
     return _split(script)
 
 
-def _queue_default(name: str) -> str:
+def _queue_default(field: Field) -> str:
+    """What gives a column the queue's default if it has nothing."""
+    usual = f"json_extract(usual, '$.{field.name}')"
+    if field.kind in ("text", "choice"):
+        usual = f"json_unquote({usual})"
+    elif cell_kind(field) != "text":
+        usual += " + 0"
+    name = column(field.name)
+    return f"SET NEW.{name} = coalesce(NEW.{name}, {usual});"
+
+
+def _policy_default(name: str) -> str:
     """What gives a policy the queue's default if it has none. `json_merge_patch` would do it for
     all, but for a mistake of MariaDB's: it passes over what stands before a null.
     """

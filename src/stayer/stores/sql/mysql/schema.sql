@@ -496,6 +496,7 @@ BEGIN
             SIGNAL SQLSTATE '45000'
             SET MESSAGE_TEXT = 'stayer: policy has a field of another kind: numbers are numbers from 0 on';
         END IF;
+        {texts}
         IF octet_length(concat(
             coalesce(NEW.command, ''), coalesce(NEW.cwd, ''), coalesce(NEW.env, ''), coalesce(NEW.tags, ''),
             coalesce(NEW.notify, ''), coalesce(NEW.policy, '')
@@ -544,7 +545,6 @@ BEGIN
         IF usual IS NOT NULL THEN
             SET NEW.policy = coalesce(NEW.policy, '{}');
             {queue defaults}
-            SET NEW.code = coalesce(NEW.code, json_extract(usual, '$.code'));
         END IF;
         SET finish = NEW.created + if(
             CAST(json_type(json_extract(NEW.policy, '$.deadline')) AS BINARY) = 'NULL', NULL,

@@ -8,9 +8,8 @@ from typing import get_args
 from uuid import uuid4
 
 from stayer.core.errors import StoreUnusable
-from stayer.core.fields import FIELDS, STORED, Field
-from stayer.core.model import Policy
-from stayer.stores.sql import history
+from stayer.core.fields import STORED, Field
+from stayer.stores.sql import by_hand, history
 from stayer.stores.sql.journal import EVENTS_KEPT, TRIMMED_EVERY
 from stayer.stores.sql.postgres.database import Database
 from stayer.stores.sql.postgres.dialect import quoted
@@ -21,7 +20,7 @@ from stayer.stores.sql.table_names import with_prefix
 
 VERSION = 1
 _HERE = Path(__file__).parent
-_REVISION = 4
+_REVISION = 5
 """Of the functions in schema.sql: to be raised with every change of them."""
 _TYPES = {
     "text": 'text COLLATE "C"', "integer": "bigint", "real": "double precision", "any": "text",
@@ -161,19 +160,13 @@ def _functions(tx: PostgresTransaction) -> int:
 
 
 def _revision() -> int:
-    # Fields are only ever added, so whoever knows more of them has the newer functions.
-    return 100 * _REVISION + len(_policy_fields())
-
-
-def _policy_fields() -> list[Field]:
-    return [field for field in FIELDS if field.home is Policy]
+    return int(by_hand.revision(_REVISION))
 
 
 @lru_cache
 def _parts(address: Address) -> tuple[str, str, str]:
     """Tables, functions and triggers, with what follows from the table of fields filled in."""
     script = (_HERE / "schema.sql").read_text(encoding="utf-8")
-    policy = _policy_fields()
     meant = {
         "key": str(address.key),
         "channel": address.channel,
@@ -181,10 +174,18 @@ def _parts(address: Address) -> tuple[str, str, str]:
         "kept": str(EVENTS_KEPT),
         "room": str(history.LONGEST - 500),
         "once in": str(TRIMMED_EVERY),
-        "policy fields": ", ".join(f"'{field.name}'" for field in policy),
+        "texts": "\n    ".join(
+            f"IF length(new.{column(name)}) > {most.characters} THEN\n"
+            f"        RAISE EXCEPTION '{by_hand.too_long(name, most)}';\n"
+            "    END IF;"
+            for name, most in by_hand.longest().items()
+        ),
+        "queue names": ", ".join(f"'{field.name}'" for field in by_hand.OF_QUEUE),
+        "queue defaults": ",\n        ".join(map(_queue_default, by_hand.OF_QUEUE)),
+        "policy fields": ", ".join(f"'{field.name}'" for field in by_hand.POLICY),
         "policy kinds": "\n            ".join(
             f"WHEN key = '{field.name}' THEN {_policy_condition(field)}"
-            for field in policy
+            for field in by_hand.POLICY
             if field.kind != "seconds"
         ),
     }
@@ -193,6 +194,13 @@ def _parts(address: Address) -> tuple[str, str, str]:
     tables, rest = with_prefix(script, address.prefix).split("-- functions\n")
     functions, triggers = rest.split("-- triggers\n")
     return tables, functions, triggers
+
+
+def _queue_default(field: Field) -> str:
+    """What gives a column the queue's default if it has nothing."""
+    cast = {"integer": "::bigint", "real": "::double precision"}.get(cell_kind(field), "")
+    name = column(field.name)
+    return f"{name} = coalesce(new.{name}, (usual ->> '{field.name}'){cast})"
 
 
 def _policy_condition(field: Field) -> str:

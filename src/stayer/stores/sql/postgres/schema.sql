@@ -915,14 +915,7 @@ BEGIN
     ) THEN
         RAISE EXCEPTION 'stayer: policy has a field of another kind: numbers are numbers from 0 on';
     END IF;
-    IF length(new.id) > 256 THEN
-        RAISE EXCEPTION 'stayer: an id has at most 256 characters';
-    END IF;
-    IF greatest(
-        length(new.queue), length(new.name), length(new.owner), length(new.key), length(new."unique")
-    ) > 200 THEN
-        RAISE EXCEPTION 'stayer: queue, name, owner, key and unique have at most 200 characters';
-    END IF;
+    {texts}
     IF octet_length(concat(new.command, new.cwd, new.env, new.tags, new.notify, new.policy)) > 64000 THEN
         RAISE EXCEPTION 'stayer: a task has at most 64,000 bytes without its parameters';
     END IF;
@@ -954,13 +947,13 @@ BEGIN
     -- As core/submit/defaults.py and core/submit/fresh.py have it.
     meant := coalesce(new.policy, '{}')::jsonb;
     IF usual IS NOT NULL THEN
-        meant := jsonb_strip_nulls((usual - 'code') || meant);
+        meant := jsonb_strip_nulls((usual - ARRAY[{queue names}]) || meant);
     END IF;
     finish := new.created + (meant ->> 'deadline')::double precision;
     UPDATE stayer_tasks
     SET updated = created, state = first_state,
         policy = CASE WHEN usual IS NULL THEN new.policy ELSE meant::text END,
-        code = coalesce(new.code, usual ->> 'code'),
+        {queue defaults},
         finish_before = finish, start_before = least(new.start_before, finish),
         history = format(E'[%s,%s,"%s"]\n', number, new.created, first_state),
         share = (

@@ -10,9 +10,9 @@ from typing import get_args
 from uuid import uuid4
 
 from stayer.core.errors import StoreUnusable
-from stayer.core.fields import FIELDS, STORED, Field
-from stayer.core.model import Policy
-from stayer.stores.sql.rows import declaration
+from stayer.core.fields import STORED, Field
+from stayer.stores.sql import by_hand
+from stayer.stores.sql.rows import column, declaration
 from stayer.stores.sql.sqlite.database import Database, SqliteTransaction
 
 VERSION = 1
@@ -21,7 +21,7 @@ _STEPS = {1: "schema.sql"}
 """What leads to each version from the one before."""
 
 _TRIGGER = "stayer_task_by_hand"
-_TRIGGER_REVISION = 5
+_TRIGGER_REVISION = 6
 """Of what stands in schema.sql: to be raised with every change of it."""
 _KNOWN = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'stayer_meta'"
 _READ = "SELECT value FROM stayer_meta WHERE key = 'schema'"
@@ -131,14 +131,22 @@ def _trigger() -> str:
 def _statements(file: str) -> list[str]:
     """The statements of a script, with what follows from the table of fields filled in."""
     script = (_HERE / file).read_text(encoding="utf-8")
-    policy = [field for field in FIELDS if field.home is Policy]
     meant = {
-        # Fields are only ever added, so whoever knows more of them has the newer trigger.
-        "revision": str(100 * _TRIGGER_REVISION + len(policy)),
-        "policy fields": ", ".join(f"'{field.name}'" for field in policy),
+        "revision": by_hand.revision(_TRIGGER_REVISION),
+        "texts": "\n    ".join(
+            f"SELECT raise(ABORT, '{by_hand.too_long(name, most)}')\n"
+            f"    WHERE length(new.{column(name)}) > {most.characters};"
+            for name, most in by_hand.longest().items()
+        ),
+        "queue places": ", ".join(f"'$.{field.name}'" for field in by_hand.OF_QUEUE),
+        "queue defaults": ",\n        ".join(
+            f"{column(name)} = ifnull(new.{column(name)}, json_extract(q.defaults, '$.{name}'))"
+            for name in (field.name for field in by_hand.OF_QUEUE)
+        ),
+        "policy fields": ", ".join(f"'{field.name}'" for field in by_hand.POLICY),
         "policy kinds": "\n            ".join(
             f"WHEN key = '{field.name}' THEN {_policy_condition(field)}"
-            for field in policy
+            for field in by_hand.POLICY
             if field.kind != "seconds"
         ),
     }

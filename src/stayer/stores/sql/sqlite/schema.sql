@@ -422,13 +422,7 @@ BEGIN
         END
     );
     -- As core/limits.py has it.
-    SELECT raise(ABORT, 'stayer: an id has at most 256 characters')
-    WHERE length(new.id) > 256;
-    SELECT raise(ABORT, 'stayer: queue, name, owner, key and unique have at most 200 characters')
-    WHERE max(
-        length(new.queue), length(ifnull(new.name, '')),
-        length(ifnull(new.owner, '')), length(ifnull(new.key, '')), length(ifnull(new."unique", ''))
-    ) > 200;
+    {texts}
     SELECT raise(ABORT, 'stayer: a task has at most 64,000 bytes without its parameters')
     WHERE length(CAST(
         ifnull(new.command, '') || ifnull(new.cwd, '') || ifnull(new.env, '') || ifnull(new.tags, '')
@@ -453,8 +447,8 @@ BEGIN
     );
     -- As core/submit/defaults.py and core/submit/fresh.py have it.
     UPDATE stayer_tasks
-    SET policy = json_patch(json_remove(q.defaults, '$.code'), ifnull(new.policy, '{}')),
-        code = ifnull(new.code, json_extract(q.defaults, '$.code'))
+    SET policy = json_patch(json_remove(q.defaults, {queue places}), ifnull(new.policy, '{}')),
+        {queue defaults}
     FROM stayer_queues AS q
     WHERE seq = new.seq AND q.name = new.queue AND json_valid(q.defaults);
     UPDATE stayer_tasks
