@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stayer.core.errors import Refused
+from stayer.core.errors import Refused, StoreUnreachable
 from stayer.core.happenings import Cancel, Done, Retry
 from stayer.core.lifecycle import decide
 from stayer.core.model import FINISHED, Report
@@ -21,6 +21,8 @@ from stayer.stores import open_store
 from stayer.stores.sql import workers
 from stayer.stores.sql.commit import commit
 from stayer.stores.sql.journal import Ledger
+from stayer.stores.sql.mysql import schema as mysql_schema
+from stayer.stores.sql.postgres import schema as postgres_schema
 from stayer.stores.sql.reserve import reserve
 from stayer.stores.sql.store import SqlStore
 from stayer.stores.sql.transaction import Row
@@ -577,3 +579,29 @@ def test_a_deadlock_is_tried_again(store: SqlStore, connection: OwnConnection) -
     connection.commit()
     # Then nobody hears of it
     assert [task and task.state for task in cancelling()] == ["cancelled", "cancelled"]
+
+
+def test_an_upgrade_waits_for_nobody_whose_transaction_stays_open(
+    store: SqlStore,
+    url: str,
+    caller: OwnConnection,
+    connection: OwnConnection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All others would stand behind it."""
+    for schema in (mysql_schema, postgres_schema):
+        monkeypatch.setattr(schema, "LOCK_PATIENCE_S", 1)
+    # Given tables of an older version, and somebody's transaction with a task
+    connection.ask("ALTER TABLE stayer_tasks DROP COLUMN metrics")
+    connection.commit()
+    caller.ask("INSERT INTO stayer_tasks (id, queue) VALUES ('a', 'q')")
+    # When they are to be changed, then that is given up
+    upgrading = in_thread(lambda: opened(url))
+    with pytest.raises(StoreUnreachable):
+        upgrading()
+    connection.ask("INSERT INTO stayer_tasks (id, queue) VALUES ('b', 'r')")
+    connection.commit()
+    # And done once nobody is in the way
+    caller.commit()
+    opened(url).close()
+    assert sorted(task.id for task in store.get(["a", "b"]) if task is not None) == ["a", "b"]

@@ -41,6 +41,9 @@ _IDS = {
 }
 """Where ids of tasks are, which had 200 characters at most."""
 _LOCK_WAIT = 60
+LOCK_PATIENCE_S = 3
+"""For how long changing a table waits for those who use it, in seconds: all others stand behind
+that, though it may be for somebody's transaction that stays open for an hour."""
 _META: dict[str, Callable[[], str]] = {"identity": lambda: uuid4().hex, "numbered": lambda: "0"}
 """What there is from the beginning."""
 
@@ -61,9 +64,12 @@ def setup(database: Database) -> None:
             raise StoreUnreachable(
                 f"{database.url}: somebody else changes its tables just now: try again later"
             )
+        [(usual,)] = tx.sql("SELECT @@lock_wait_timeout")
+        tx.sql(f"SET SESSION lock_wait_timeout = {LOCK_PATIENCE_S}")
         try:
             _upgrade(tx, database.url)
         finally:
+            tx.sql(f"SET SESSION lock_wait_timeout = {usual}")
             tx.sql(f"DO release_lock({literal(name).decode()})")
 
 

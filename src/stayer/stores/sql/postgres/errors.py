@@ -101,7 +101,12 @@ def translation(url: str, error: Exception) -> StoreError | BadInput | IdTaken:
             return StoreUnreachable(
                 f"{url} has no connection left ({said}): raise max_connections, or use a pooler"
             )
-        case "57014" | "55P03" | "25P03":
+        case "55P03":
+            return StoreUnreachable(
+                f"{url} is used by somebody whose transaction stays open{UNCHANGED} ({said}): try "
+                "again later"
+            )
+        case "57014" | "25P03":
             return StoreUnreachable(f"{url} did not do it in time{UNCHANGED} ({said})")
         case "42P05" | "26000":
             return StoreUnusable(

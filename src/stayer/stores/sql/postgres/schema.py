@@ -19,6 +19,9 @@ from stayer.stores.sql.rows import cell_kind, column, literal, never_null
 from stayer.stores.sql.table_names import with_prefix
 
 VERSION = 1
+LOCK_PATIENCE_S = 3
+"""For how long changing a table waits for those who use it, in seconds: all others stand behind
+that, though it may be for somebody's transaction that stays open for an hour."""
 _HERE = Path(__file__).parent
 _REVISION = 5
 """Of the functions in schema.sql: to be raised with every change of them."""
@@ -37,6 +40,7 @@ def setup(database: Database) -> None:
         tx.sql("SELECT pg_advisory_xact_lock($1)", database.address.key)
         if is_current(tx, database.address):
             return
+        tx.sql("SELECT set_config('lock_timeout', $1, true)", f"{LOCK_PATIENCE_S}s")
         _upgrade(tx, database.address)
 
 
