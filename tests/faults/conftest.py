@@ -41,6 +41,8 @@ SERVERS: dict[str, Callable[[], AbstractContextManager[str]]] = {
 """Where the modules below run too: each test of them on a server of its own."""
 ON_SERVERS = ("test_chaos", "test_keepers_lost", "test_worker_dies")
 """What is not about the file of a SQLite store, or about the node alone."""
+ON_DATABASES = ("test_identity", "test_tasks_misbehave")
+"""What is done on servers of databases too, in long tests, but not over HTTP."""
 CHOSEN = ("test_what_is_lost_with_its_node_runs_again_elsewhere",)
 """Which of them are no long tests on servers."""
 OVER_HTTP = "http"
@@ -49,12 +51,13 @@ OVER_HTTP = "http"
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Let tests run on the servers too."""
-    if "fleet" not in metafunc.fixturenames or not metafunc.module.__name__.endswith(ON_SERVERS):
+    module = metafunc.module.__name__
+    if "fleet" not in metafunc.fixturenames or not module.endswith((*ON_SERVERS, *ON_DATABASES)):
         return
     is_chosen = metafunc.function.__name__ in CHOSEN
     servers = [
         pytest.param(name, marks=() if is_chosen else pytest.mark.long)
-        for name in (*SERVERS, OVER_HTTP)
+        for name in (*SERVERS, *((OVER_HTTP,) if module.endswith(ON_SERVERS) else ()))
     ]
     metafunc.parametrize("fleet", ["sqlite", *servers], indirect=True)
 
