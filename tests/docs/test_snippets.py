@@ -47,7 +47,7 @@ def test_rows_that_are_inserted_are_tasks(reader: Reader) -> None:
 
 
 def test_order_and_task_are_committed_together(reader: Reader) -> None:
-    code, listing = blocks("how-to/submit-in-a-transaction.md")
+    code, *_, listing = blocks("how-to/submit-in-a-transaction.md")
     reader.follow(code)
     assert reader.run("python3 orders.py") == "invoice-1\n"
     reader.follow(listing)
