@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stayer.cli.comparison_table import portions
+from stayer.cli.comparison_table import lines_table, portions
 from stayer.core.happenings import Done
 from stayer.core.insight.comparison import Comparison, Row
 from stayer.core.insight.statistics import Recorder
@@ -64,3 +64,26 @@ def test_it_says_what_is_missing(stayer: Here, store: Store) -> None:
     stayer("compare", "nobody").refuses("nobody")
     stayer("compare", "--tag", "x").refuses("no task to compare")
     stayer("compare", "a", "b").works("they do not differ")
+
+
+def test_many_tasks_are_shown_one_a_line(stayer: Here, store: Store) -> None:
+    sweep = ("sweep", "--id", "s", "-q", "q", "-p", "lr=0.1,0.2", "-p", "seed=1..10", "--")
+    stayer(*sweep, "python", "train.py", "--lr", "{lr}", "--seed", "{seed}").works()
+    lines = stayer("compare", "s").works().lines
+    assert lines[0].split() == ["lr", "seed", "command"]
+    assert lines[1].split()[:3] == ["s.sweep.0", "0.1", "1"]
+    assert lines[20].split()[:3] == ["s.sweep.19", "0.2", "10"]
+    assert len(lines) == 21
+
+
+def test_headings_name_one_row_each() -> None:
+    rows = [
+        Row("parameters.lr", (0.1, 0.2)), Row("metrics.loss.last", (1, 2)),
+        Row("parameters.loss", ("mse", "l1")), Row("result.loss", (3, 4)),
+        Row("command", ("a b", "a c")),
+    ]  # fmt: skip
+    table = lines_table(Comparison(("one", "two"), tuple(rows)), 100)
+    assert table is not None
+    headings = [str(column.header) for column in table.columns]
+    assert headings == ["", "lr", "loss.last", "parameters.loss", "result.loss", "command"]
+    assert lines_table(Comparison(("one", "two"), tuple(rows)), 30) is None

@@ -9,7 +9,9 @@ import sys
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from stayer.cli import task_tables
 from stayer.cli.tables import short_ids
 from stayer.core import ids
 from stayer.core.happenings import Done, Fail
@@ -280,3 +282,27 @@ def test_an_id_that_does_not_fit_goes_on_in_the_next_line(apart: Apart, store: S
     parts = [line.split()[0] for line in text.splitlines()[1:] if line.strip()]
     assert "".join(parts) == id
     assert "pending" in text
+
+
+def test_kind_and_arguments_share_the_room(
+    stayer: Here, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_tables, "console", lambda: Console(width=96))
+    script = "for each in one two three four five six; do encode $each; done"
+    submit(store, new(id="encode", command=("bash", "-c", script)))
+    for seed in (1, 2):
+        words = (
+            "python",
+            "/home/ann/project/a-long-name-for-training.py",
+            "--lr",
+            "0.05",
+            "--seed",
+            str(seed),
+        )
+        submit(store, new(id=f"run-{seed}", command=words))
+    lines = stayer("ls").works().lines
+    assert "--lr 0.05 --seed 2" in lines[1]
+    assert "--lr 0.05 --seed 1" in lines[2]
+    assert "bash -c " in lines[3]
+    assert "'for each in one" in lines[3]
+    assert lines[3].count("for each") == 1

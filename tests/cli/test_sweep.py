@@ -149,3 +149,10 @@ def test_the_beginning_of_the_id_of_a_sweep_is_enough(stayer: Here, store: Store
         "2",
     ]
     stayer("show", f"{sweep[:6]}.sweep.7").refuses("no task")
+
+
+def test_a_verb_with_nothing_to_do_in_a_sweep_says_so(stayer: Here, store: Store) -> None:
+    stayer("sweep", "--id", "s", "-q", "q", "-p", "n=1,2", "--", "echo", "{n}").works()
+    assert stayer("cancel", "s").works().lines == ["s.sweep.1 cancelled", "s.sweep.0 cancelled"]
+    stayer("cancel", "s").works("no task of s to cancel")
+    stayer("retry", "s").works()

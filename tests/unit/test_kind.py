@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stayer.core.insight.kind import kind_of
+from stayer.core.insight.kind import kind_of, runner_of
 
 KINDS = [
     (["ffmpeg", "-i", "a.mov"], "ffmpeg"),
@@ -37,3 +37,13 @@ def test_a_command_is_of_the_kind_of_what_it_runs(command: list[str], kind: str)
 def test_a_name_says_it_all() -> None:
     assert kind_of("jobs.train", ["sh", "-c", "true"]) == "jobs.train"
     assert kind_of(None, None) == ""
+
+
+def test_the_code_can_be_left_away() -> None:
+    for kind, runner in (
+        ("bash -c for i in 1 2", "bash -c"),
+        ("python train.py", "python train.py"),
+        ("python -m jobs.train", "python -m jobs.train"),
+        ("jobs.train", "jobs.train"),
+    ):
+        assert runner_of(kind) == runner

@@ -98,17 +98,26 @@ VERBS = {
 
 HABITS = {
     "copy": "clone",
+    "describe": "show",
+    "diff": "compare",
+    "inspect": "show",
+    "jobs": "ls",
     "kill": "cancel",
     "list": "ls",
     "logs": "log",
+    "nodes": "workers",
     "ps": "ls",
     "remove": "delete",
+    "rerun": "retry",
+    "restart": "retry",
     "rm": "delete",
     "schedules": "cron",
     "flows": "flow",
     "sweeps": "sweep",
     "queue": "queues",
+    "stop": "cancel",
     "submit": "add",
+    "tasks": "ls",
     "tokens": "token",
 }
 """Words of other tools, and what they mean here. They are not listed."""

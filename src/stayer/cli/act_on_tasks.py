@@ -92,6 +92,8 @@ def act_on_tasks(given: Given, verb: TaskVerb, selection: Selection, manner: Man
         note(f"no task to {verb.name} matches")
     elif by_filter and not confirm(f"{verb.name.capitalize()} {plural(len(chosen))}?", manner.yes):
         return 1
+    elif not chosen and not tries.worst:
+        note(f"no task of {', '.join(selection.ids)} to {verb.name}")
     done = _act(store, verb, chosen, tries, forgiving=by_filter)
     if manner.as_json:
         print_json_array(codec.record(task) for task in done)

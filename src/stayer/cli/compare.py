@@ -24,8 +24,9 @@ from stayer.service.control import tasks as control
 def compare(given: Given, selection: Selection, show_all: bool, as_json: bool) -> None:
     """Compare tasks: parameters, metrics, steps, durations, results.
 
-    They are shown side by side. Name tasks, flows or sweeps, or give a filter. Only what differs is
-    shown, unless you say --all. Metrics have their last, least and greatest value.
+    Name tasks, flows or sweeps, or give a filter. Up to four tasks are shown side by side, more
+    than four one a line. Only what differs is shown, unless you say --all. Metrics have their last,
+    least and greatest value.
     """
     store = given.store()
     if selection.ids and selection.has_filter:

@@ -1,4 +1,4 @@
-"""The tables that `compare` draws: a column for each task, as many as fit, then the next ones."""
+"""The tables that `compare` draws: a column for each task, or of many a line for each."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from stayer.cli.output import safe
@@ -19,10 +20,16 @@ from stayer.core.units import format_duration, format_size
 
 _WIDEST = 40
 _LEAST = 12
+_BESIDE = 4
+"""So many tasks are shown side by side."""
 
 
 def picture(found: Comparison) -> RenderableType:
-    """Draw it in as many tables as the screen needs."""
+    """Draw it: few tasks side by side, in as many tables as the screen needs; many one a line, if
+    the screen is wide enough.
+    """
+    if len(found.ids) > _BESIDE and (table := lines_table(found, console().width)) is not None:
+        return table
     parts: list[RenderableType] = []
     for places in portions(found, console().width):
         if parts:
@@ -35,6 +42,47 @@ def picture(found: Comparison) -> RenderableType:
         ]
         parts.append(fit_table(columns, rows, console().width))
     return Group(*parts)
+
+
+def lines_table(found: Comparison, width: int) -> Table | None:
+    """Make a table with a line for each task; None if its lines would be too long. The command
+    comes last, and is left out first: parameters and results are what is compared.
+    """
+    rows = sorted(found.rows, key=lambda row: row.name == "command")
+    headings = _headings([row.name for row in rows])
+    columns = [Column("", least=_WIDEST, rank=0, whole=True)]
+    need = max(map(cell_len, found.ids))
+    for row, heading in zip(rows, headings, strict=True):
+        texts = [shown(row.name, value) for value in row.values]
+        columns.append(
+            Column(
+                safe(heading),
+                right=not any(isinstance(value, str) for value in row.values),
+                least=_LEAST,
+                rank=1,
+                goes=int(row.name == "command"),
+            )
+        )
+        if row.name != "command":
+            need += 2 + max(cell_len(heading), min(_LEAST, max(map(cell_len, texts))))
+    if need > width:
+        return None
+    cells = (
+        [cell(id), *(_cell(row.name, row.values[at]) for row in rows)]
+        for at, id in enumerate(found.ids)
+    )
+    return fit_table(columns, list(cells), width)
+
+
+def _headings(names: list[str]) -> list[str]:
+    """Leave `parameters.` and the like away, where what is left names one row alone."""
+    short = [
+        name.partition(".")[2] if name.startswith(("parameters.", "metrics.", "result.")) else name
+        for name in names
+    ]
+    return [
+        name if short.count(brief) > 1 else brief for name, brief in zip(names, short, strict=True)
+    ]
 
 
 def portions(found: Comparison, width: int) -> Iterator[list[int]]:

@@ -49,8 +49,8 @@ def sweep() -> None:
 
     `stayer sweep -p lr=0.1,0.01 -p seed=1..5 -- python train.py --lr {lr} --seed {seed}` submits
     ten tasks under one id: a parameter sweep, grid search or job array. `stayer wait SWEEP` waits
-    for all, `stayer sweep show SWEEP` compares them. It is a flow: `stayer flow cancel SWEEP` and
-    `stayer flow retry SWEEP` work on the whole.
+    for all, `stayer sweep show SWEEP` compares them. `stayer cancel SWEEP` and `stayer retry SWEEP`
+    work on all of its tasks. `stayer sweep submit --help` lists all options.
     """
 
 

@@ -21,7 +21,7 @@ class Column(NamedTuple):
     least: int | None = None
     """It may be cut, but not below this; None: it is shown whole."""
     rank: int = 9
-    """Of those that may be cut, which gets room first."""
+    """Of those that may be cut, which gets room first; those of one rank share it."""
     goes: int = 0
     """Which is left out first if nothing else helps; 0: none of it."""
     whole: bool = False
@@ -46,10 +46,14 @@ def fit_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: 
         if columns[at].goes and _together(leasts, shown) > width:
             shown.remove(at)
     widths, spare = list(leasts), max(0, width - _together(leasts, shown))
-    for at in sorted(shown, key=lambda at: columns[at].rank):
-        more = min(spare, needs[at] - leasts[at])
-        widths[at] += more
-        spare -= more
+    for rank in sorted({columns[at].rank for at in shown}):
+        short = [at for at in shown if columns[at].rank == rank and widths[at] < needs[at]]
+        while spare and short:
+            narrowest = min(short, key=lambda at: widths[at])
+            widths[narrowest] += 1
+            spare -= 1
+            if widths[narrowest] == needs[narrowest]:
+                short.remove(narrowest)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for at in shown:
         column = columns[at]

@@ -12,6 +12,7 @@ from stayer.cli.table_layout import Column, fit_table
 from stayer.cli.tables import STYLES, age, cell, console, short_ids
 from stayer.cli.task_columns import arguments, brief_value, shorten
 from stayer.core.fault_text import fault_line
+from stayer.core.insight.kind import runner_of
 from stayer.core.model import FINISHED, RUNNING, Progress, Task, Usage
 from stayer.core.units import format_duration, format_size
 
@@ -34,7 +35,7 @@ def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
         Column("STATE"),
         Column("QUEUE", least=8, rank=3, goes=3),
         Column("KIND", least=8, rank=2, goes=5),
-        *([Column("ARGUMENTS", least=10, rank=3, goes=4)] if any(shown) else []),
+        *([Column("ARGUMENTS", least=10, rank=2, goes=4)] if any(shown) else []),
         *(Column(name.upper(), least=8, rank=4) for name in words),
         Column("PROGRESS", least=26, rank=1, goes=7),
         Column("AGE", right=True, goes=4),
@@ -48,7 +49,7 @@ def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
             cell(short[task.id]),
             _state(task),
             cell(task.queue),
-            cell(task.kind),
+            cell(runner_of(task.kind) if text else task.kind),
             *([cell(text)] if any(shown) else []),
             *(cell(getattr(task, name)) for name in words),
             latest_news(task, now, silent),

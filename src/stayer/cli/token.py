@@ -85,7 +85,7 @@ def ls(given: Given, as_json: bool) -> None:
     if as_json:
         print_json_array(_record(access, known) for known in access.tokens())
     elif not access.tokens():
-        note(f"no tokens in {access.where}")
+        note(f"no tokens in {access.where}: `stayer token add NAME --role submit` makes one")
     else:
         from stayer.cli.tables import cell, draw, grid
 

@@ -40,5 +40,12 @@ def kind_of(name: str | None, command: Sequence[str] | None) -> str:
     return program
 
 
+def runner_of(kind: str) -> str:
+    """Return `bash -c` of `bash -c for i in …`, for lists that show the code beside it."""
+    words = kind.split(" ", 2)
+    is_code = len(words) > 2 and _INTERPRETER.fullmatch(words[0]) and _CODE.fullmatch(words[1])
+    return " ".join(words[:2]) if is_code else kind
+
+
 def _last(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2] or path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from stayer.core.errors import BadInput, UnknownFlow, UnknownTask
 from stayer.core.insight import comparison
@@ -44,4 +45,5 @@ def tasks_meant(store: Store, ids: Iterable[str]) -> Iterator[Task]:
                 flow = None
             if flow is None:
                 raise
-            yield from flows.tasks_of(store, flow)
+            # Its lists begin with the newest, a comparison with the first of a sweep.
+            yield from reversed([*islice(flows.tasks_of(store, flow), MOST_TASKS + 1)])
