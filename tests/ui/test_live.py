@@ -51,7 +51,7 @@ def test_a_link_logs_in_once_and_a_token_as_often_as_needed(
 
 def test_a_task_is_watched_from_its_submission_to_its_end(tabs: Tabs, system: System) -> None:
     page = tabs.open("now")
-    expect(page.get_by_text("Nothing runs")).to_be_visible()
+    expect(page.get_by_text("Nothing is running")).to_be_visible()
 
     id = system.stepped("film")
     row = page.locator("tbody tr", has_text="film")
@@ -82,7 +82,7 @@ def test_a_running_task_is_cancelled_and_run_again_by_buttons(tabs: Tabs, system
     expect(state).to_have_text("started")
 
     page.get_by_role("button", name="Cancel", exact=True).click()
-    page.get_by_role("button", name="Not now").click()
+    page.get_by_role("button", name="Close").click()
     assert system.fleet.get(id).state == "started"
     page.get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_label("Time to stop by itself").fill("soon")
@@ -128,7 +128,7 @@ def test_a_running_task_is_paused_and_shows_what_it_uses(tabs: Tabs, system: Sys
     page.get_by_label("Signal", exact=True).select_option("TERM")
     confirm(page, "Send")
     expect(state).to_have_text("failed")
-    expect(page.locator(".error-card")).to_contain_text("It failed")
+    expect(page.locator(".error-card")).to_contain_text("Error")
     picture(page, "live-failed")
 
 
@@ -200,7 +200,7 @@ def test_queues_are_paused_limited_and_say_why_they_wait(tabs: Tabs, system: Sys
     expect(card.locator(".why code")).to_have_text("stayer worker -q lonely --allow-commands")
     [alone] = system.site("GET", "/v1/tasks?queue=lonely").json["tasks"]
     system.site("POST", f"/v1/tasks/{alone['id']}/hold")
-    expect(card.locator(".why")).to_have_text("It is held, until somebody releases it.")
+    expect(card.locator(".why")).to_have_text("It is held until somebody releases it.")
     system.site("POST", f"/v1/tasks/{alone['id']}/release")
     expect(card.locator(".stack span:not([hidden])")).to_have_count(1)  # others would leave gaps
     card.get_by_role("button", name="Pause").click()
@@ -247,7 +247,7 @@ def test_a_task_that_waits_says_why_and_when(tabs: Tabs, system: System) -> None
     why = page.get_by_role("list", name="Why")
     expect(why).to_contain_text("can run 'nobody-runs-this'")
     system.site("POST", "/v1/tasks/odd/hold")
-    expect(why.locator("li").first).to_have_text("It is held, until somebody releases it")
+    expect(why.locator("li").first).to_have_text("It is held until somebody releases it")
     picture(page, "why")
 
     system.submit(id="later", queue="default", command=["true"], delay="1h")

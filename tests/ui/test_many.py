@@ -109,6 +109,6 @@ def test_ten_thousand_rows_are_scrolled_filtered_and_cancelled(tabs: Tabs, syste
 def test_a_bad_filter_says_what_is_wrong_with_it(tabs: Tabs, system: System) -> None:
     page = tabs.open("tasks")
     page.get_by_label("Since").fill("yesterdayish")
-    expect(page.get_by_text("This can't be asked")).to_be_visible()
+    expect(page.get_by_text("This filter is not valid")).to_be_visible()
     expect(page.locator(".empty")).to_contain_text("yesterdayish")
     tabs.watch.forgive(400)

@@ -1,4 +1,4 @@
-"""Who is told of a task, on its page."""
+"""The notifications about a task, on its page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_task_shows_whom_it_tells_and_what_came_of_it(tabs: Tabs, system: Syst
     store = system.fleet.store
     id = system.submit(queue="others", notify=["somebody"])
     page = tabs.open(f"task/{id}")
-    told = page.locator(".card", has_text="Who is told")
+    told = page.locator(".card", has_text="Notifications")
     expect(told).to_contain_text("ended:somebody")
 
     # When it ends, and nobody can be told
@@ -28,7 +28,7 @@ def test_a_task_shows_whom_it_tells_and_what_came_of_it(tabs: Tabs, system: Syst
     expect(told).to_contain_text("410 <b>Gone</b>")
 
     # Then it can be told again
-    told.get_by_role("button", name="Tell again").click()
+    told.get_by_role("button", name="Send again").click()
     expect(told.locator(".badge")).to_have_text("pending")
     [notice] = store.take_notices(["somebody"], 1, 600, 86400)
     store.settle_notice(notice, Delivery(True, "200 OK"))

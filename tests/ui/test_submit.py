@@ -97,6 +97,16 @@ def test_what_failed_is_cloned_and_retried_with_changes(tabs: Tabs, system: Syst
     assert system.fleet.get("broken").command == ("echo", "mended")
 
 
+def test_a_question_is_closed_by_going_back(tabs: Tabs) -> None:
+    page = tabs.open("tasks")
+    page = tabs.open("queues", page)
+    page.get_by_role("button", name="Submit a task").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.go_back()
+    expect(page).to_have_url(re.compile("#/tasks"))
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 @pytest.mark.parametrize("role", ["read", "submit"])
 def test_a_person_is_offered_what_her_role_allows(
     browser: Browser, system: System, role: Role

@@ -81,7 +81,7 @@ async function ask(method, path, body, options) {
     said = await answer.json();
   } catch (error) {
     if (options?.signal?.aborted) throw error;
-    throw new Away("The server's answer broke off.");
+    throw new Away("The server's answer was cut off.");
   }
   if (path.startsWith("v1/stats")) setClock(said.now);
   return said;
@@ -118,7 +118,7 @@ async function request(method, path, accept, body, options) {
     said = await answer.json();
   } catch (error) {
     if (options?.signal?.aborted) throw error;
-    throw new Away("The server's answer broke off.");
+    throw new Away("The server's answer was cut off.");
   }
   throw new Problem(answer.status, said.detail || said.title || answer.statusText, said.type?.split(":").pop());
 }

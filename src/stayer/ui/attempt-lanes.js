@@ -50,11 +50,11 @@ function laneOf(attempt, task, end) {
       const at = seconds(event.at) ?? 0;
       if (event.event === "pause") since ??= at;
       if (event.event === "resume" && since !== null) {
-        pieces.push({ from: since, to: at, look: "paused", label: "stood still" });
+        pieces.push({ from: since, to: at, look: "paused", label: "paused" });
         since = null;
       }
     }
-    if (since !== null) pieces.push({ from: since, to, look: "paused", label: "stands still" });
+    if (since !== null) pieces.push({ from: since, to, look: "paused", label: "paused now" });
   }
   return { name: `attempt ${attempt.attempt}`, pieces, note: clean(attempt.node ?? "", 24) };
 }

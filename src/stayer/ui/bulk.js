@@ -12,10 +12,10 @@ import { toast } from "./widgets.js";
 
 /** @type {{verb: import("./icons.js").Icon, label: string, danger?: boolean, sentence: string}[]} */
 const VERBS = [
-  { verb: "retry", label: "Retry", sentence: "Those that failed or were cancelled go back to their queues." },
-  { verb: "hold", label: "Hold", sentence: "Those that wait are not taken until they are released." },
-  { verb: "release", label: "Release", sentence: "Those that are held may be taken again." },
-  { verb: "cancel", label: "Cancel", danger: true, sentence: "Those that have not ended are cancelled; what runs is stopped." },
+  { verb: "retry", label: "Retry", sentence: "Failed and cancelled tasks go back to their queues." },
+  { verb: "hold", label: "Hold", sentence: "Waiting tasks don't start until you release them." },
+  { verb: "release", label: "Release", sentence: "Held tasks may start again." },
+  { verb: "cancel", label: "Cancel", danger: true, sentence: "Tasks that have not ended are cancelled. Running tasks are stopped." },
 ];
 
 /** @param {() => Choice} choice @param {() => void} done */

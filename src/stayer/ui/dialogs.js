@@ -26,7 +26,7 @@ export function ask(question) {
       groups(fields),
       problem,
       h("div.buttons", null,
-        h("button.button", { type: "button", onclick: () => dialog.close() }, "Not now"), confirm));
+        h("button.button", { type: "button", onclick: () => dialog.close() }, "Close"), confirm));
     const dialog = /** @type {HTMLDialogElement} */ (h(question.wide ? "dialog.wide" : "dialog", { "aria-labelledby": "question" }, form));
     let done = false;
     const answers = () => Object.fromEntries(fields.map((each) => [each.name, each.input.value.trim()]));
@@ -51,7 +51,11 @@ export function ask(question) {
       }
     });
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+    // Whoever goes back has left the page that was asked about.
+    const leave = () => confirm.hasAttribute("disabled") || dialog.close();
+    addEventListener("hashchange", leave);
     dialog.addEventListener("close", () => {
+      removeEventListener("hashchange", leave);
       dialog.remove();
       resolve(done);
     });

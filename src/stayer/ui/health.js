@@ -6,7 +6,7 @@ import { isUp, on, silence } from "./stream.js";
 /** @typedef {{since: number, said: string, kind: string}} Failure `since` by the clock of this machine, which goes on */
 /** @typedef {{mood: "good" | "warn" | "bad" | "wait", word: string, sentence: string, old: boolean, unknown: boolean, whose: string}} Health */
 
-const GOES_ON = "Running tasks are not lost: they go on, and where a lease ends before the store is back, they stand still until then.";
+const GOES_ON = "Running tasks are not lost: they go on. If a worker's lease ends before the store is back, its tasks are frozen until then.";
 const NAMED = 5;
 /** @type {Record<string, string>} */
 const WORDS = { server: "no answer, trying again", store: "store away", view: "no answer to this" };

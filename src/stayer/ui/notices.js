@@ -10,7 +10,7 @@ const AGAIN = 3000; // ms: what is pending changes without an event
 /** @param {string} id @param {AbortSignal} signal */
 export function noticesCard(id, signal) {
   const list = h("ol.events");
-  const node = card("Who is told", list);
+  const node = card("Notifications", list);
   node.hidden = true;
   let timer = 0;
   signal.addEventListener("abort", () => clearTimeout(timer));
@@ -53,7 +53,7 @@ function line(notice, again) {
       } catch (error) {
         toast(/** @type {Error} */ (error).message, "bad");
       }
-    } }, "Tell again")
+    } }, "Send again")
     : null;
   return h("li", null, state, h("span.quiet", null, said, retry), when(notice.at));
 }

@@ -66,13 +66,13 @@ export const fieldsOf = (queues) => [
   { name: "cwd", label: "Directory", placeholder: "where its worker was started", shown: ({ what }) => what === COMMAND, hint: "On the machine that runs it." },
   { name: "name", label: "Function", required: true, placeholder: "count, or package.module:function", shown: ({ what }) => what === FUNCTION,
     hint: "As the app of the workers calls it." },
-  { name: "parameters", label: "Parameters", rows: 3, placeholder: '{"lr": 0.1, "seed": 1}', hint: "JSON: the arguments of a function, by their names." },
-  { name: "queue", label: "Queue", offers: queues, placeholder: "as the server is set, usually default" },
+  { name: "parameters", label: "Parameters", rows: 3, placeholder: '{"lr": 0.1, "seed": 1}', hint: "JSON. For a function: its arguments, by name." },
+  { name: "queue", label: "Queue", offers: queues, placeholder: "the server's default queue" },
   { name: "id", label: "Id", group: MORE, placeholder: "a random one", hint: "An id is accepted once: submitting it again changes nothing." },
   { name: "tags", label: "Tags", group: MORE, placeholder: "nightly, model-a" },
   { name: "priority", label: "Priority", group: MORE, placeholder: "0", hint: "Higher goes first." },
   { name: "delay", label: "Start in", group: MORE, placeholder: "at once, or 2h" },
-  { name: "retries", label: "Retries after a failure", group: MORE, placeholder: "as the server is set, usually none" },
+  { name: "retries", label: "Retries after a failure", group: MORE, placeholder: "the server's default, usually none" },
   { name: "retry_wait", label: "Wait before a retry", group: MORE, placeholder: "such as 1m" },
   { name: "deadline", label: "Deadline", group: MORE, placeholder: "none, or 2d", hint: "How long from now it may take, with all its retries." },
   { name: "time_limit", label: "Time limit", group: MORE, placeholder: "none, or 12h" },
@@ -121,7 +121,7 @@ export const taskOf = (answers) => Object.fromEntries(Object.entries(changes({ c
 /** @type {import("./dialogs.js").Field[]} */
 const SWEEP_FIELDS = [
   { name: "grid", label: "Values", group: SWEEP, rows: 3, placeholder: "lr=0.1,0.01\nseed=1..5", hint: "One parameter a line. In the command, {lr} stands for a value." },
-  { name: "throttle", label: "At most at once", group: SWEEP, placeholder: "as many as workers take" },
+  { name: "throttle", label: "Running at once, at most", group: SWEEP, placeholder: "as many as workers take" },
 ];
 
 /** Submit a new task, or a sweep; leads to it. */
@@ -175,10 +175,10 @@ export async function edit(task) {
 export async function retry(task) {
   return ask({
     heading: `Retry ${title(task, 50)}?`, button: "Retry", wide: true,
-    sentence: "It goes back to its queue and runs once more.",
+    sentence: "It goes back to its queue and runs again.",
     fields: [
       { name: "from", label: "From", options: [FROM_CHECKPOINT, FROM_START],
-        hint: "From the start: its checkpoint and the results of its finished steps are forgotten." },
+        hint: "From the start: its checkpoint and the results of its finished steps are deleted." },
       ...await formOf(task, FIXED, "With changes"),
     ],
     act: async (answers) => {

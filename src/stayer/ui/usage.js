@@ -9,7 +9,7 @@ export function usageCharts() {
   const cpu = timeChart({ kind: "lines", height: 110, label: "Processor", format: (value) => percent(value), least: 0.1 });
   const memory = timeChart({ kind: "lines", height: 110, label: "Memory", format: size, least: 1e6 });
   const disk = timeChart({ kind: "lines", height: 110, label: "Disk", format: rate, least: 1000 });
-  const node = card("What it uses", cpu.node, memory.node, disk.node);
+  const node = card("Resource use", cpu.node, memory.node, disk.node);
   node.hidden = true;
   return {
     node,

@@ -1,4 +1,4 @@
-// What can be done to a task: one entry a verb, the same words as on the command line.
+// Actions to a task: one entry a verb, the same words as on the command line.
 
 import { mayOperate, patch, post, remove, taskPath } from "./api.js";
 import { ask } from "./dialogs.js";
@@ -48,12 +48,12 @@ const VERBS = [
   { verb: "edit", label: "Edit", fits: (task) => QUEUED.includes(task.state), run: edit },
   CLONE,
   simple("pause", "Pause", (task) => task.state === "started" && !task.paused,
-    "Its processes are stopped where they are and keep their memory. Its limits stand still with it.", "asked to pause"),
+    "Its processes stop where they are and keep their memory. The clock of its time limit stops, too.", "asked to pause"),
   simple("resume", "Resume", (task) => task.state === "started" && task.paused,
-    "Its processes run on from where they stopped.", "asked to run on"),
+    "Its processes continue from where they stopped.", "asked to resume"),
   simple("hold", "Hold", (task) => QUEUED.includes(task.state) && !task.held,
-    "No worker takes it until it is released.", "held"),
-  simple("release", "Release", (task) => task.held, "Workers may take it again.", "released"),
+    "It does not start until you release it.", "held"),
+  simple("release", "Release", (task) => task.held, "It may start again.", "released"),
   simple("stack", "Stack", (task) => task.state === "started" && !task.command,
     "What each of its threads is doing is written to its log. Python tasks only.", "asked for its stacks: see the log", "Write down the stacks of"),
   {

@@ -13,7 +13,7 @@ export function why(queue, workers) {
   const { counts } = queue;
   if (!counts.pending) return ["", "Nothing waits."];
   if (queue.paused) return ["warn", "It is paused: resume it to let tasks be taken."];
-  if (!queue.oldest) return ["warn", counts.pending === 1 ? "It is held, until somebody releases it." : `All ${many(counts.pending, "task")} are held, until somebody releases them.`];
+  if (!queue.oldest) return ["warn", counts.pending === 1 ? "It is held until somebody releases it." : `All ${many(counts.pending, "task")} are held, until somebody releases them.`];
   const running = counts.started + counts.reserved;
   if (queue.limit !== null && running >= queue.limit) return ["", `Its limit of ${many(queue.limit, "task")} at once is reached.`];
   if (queue.next_start) return ["", `Its rate of ${queue.rate} lets the next task begin in ${duration(Math.max(0, (seconds(queue.next_start) ?? 0) - now()))}.`];

@@ -43,8 +43,8 @@ export function open(main, place, signal) {
       toast(verb === "retry" ? `${many(tasks, "task")} to run again` : `${many(tasks, "task")} cancelled, or asked to stop`);
       known.refresh();
     } });
-  const retry = h("button.button", { type: "button", onclick: () => act("retry", "Retry", "What failed or was cancelled is run again, each after what it runs after. What is complete stays.", false) }, icon("retry"), "Retry");
-  const cancel = h("button.button.danger", { type: "button", onclick: () => act("cancel", "Cancel", "All of its tasks that have not ended are cancelled; those that run are asked to stop.", true) }, icon("cancel"), "Cancel");
+  const retry = h("button.button", { type: "button", onclick: () => act("retry", "Retry", "Failed and cancelled tasks run again, in the order of the flow. Complete tasks stay as they are.", false) }, icon("retry"), "Retry");
+  const cancel = h("button.button.danger", { type: "button", onclick: () => act("cancel", "Cancel", "All of its tasks that have not ended are cancelled. Running tasks are asked to stop.", true) }, icon("cancel"), "Cancel");
   const head = h("div.flow-head", null, name, state, label, about, h("span.grow"), h("a.button", { href: href("tasks", "", { flow: id }) }, icon("tasks"), "Tasks"), mayOperate() ? [retry, cancel] : null);
 
   function draw() {

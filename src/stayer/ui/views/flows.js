@@ -53,7 +53,7 @@ function flowCard(id) {
     text(under, `of ${many(sum, "task")}`);
     const bad = ["failed", "cancelled"].filter((each) => flow.counts[each]).map((each) => `${count(flow.counts[each])} ${each}`);
     const running = flow.counts.started + flow.counts.reserved;
-    text(about, [running ? `${count(running)} running` : "", ...bad].filter(Boolean).join(", ") || (flow.state === "complete" ? "all is done" : "nothing runs"));
+    text(about, [running ? `${count(running)} running` : "", ...bad].filter(Boolean).join(", ") || (flow.state === "complete" ? "all complete" : "nothing is running"));
     attribute(about, "data-mood", flow.counts.failed ? "bad" : null);
     setTime(made, flow.created, `${many(flow.parts.length, "part")}, submitted ${duration(age(flow.created))} ago${flow.owner ? ` by ${clean(flow.owner, 30)}` : ""}`);
     stack.update(flow.counts);

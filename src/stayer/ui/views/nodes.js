@@ -40,7 +40,7 @@ export function open(main, _place, signal) {
     down.hidden = !gone.length;
     draw();
     drawDown();
-    fill(none, workers.length ? null : empty("No workers", "A worker takes tasks and runs them; it shows up here with its first beat.", COMMANDS.worker));
+    fill(none, workers.length ? null : empty("No workers", "A worker takes tasks and runs them; it appears here with its first heartbeat.", COMMANDS.worker));
     return leftOut(found, page);
   }, { interval: 3, matters: () => true });
   everySecond(signal, () => { draw(); drawDown(); });
@@ -65,7 +65,7 @@ function lostCard(worker) {
 function told(worker) {
   const order = worker.order;
   if (!order) return "";
-  if (typeof order.grace === "number") return "stop what it runs, and leave";
+  if (typeof order.grace === "number") return "stop its tasks, and exit";
   return [order.queues && String(order.queues) !== String(worker.queues) ? `take tasks from ${clean(order.queues.join(", "), 120)}` : "",
     order.slots && order.slots !== worker.slots ? `run ${count(order.slots)} at once` : ""].filter(Boolean).join(", ");
 }
@@ -84,7 +84,7 @@ function workerCard(id, again) {
   let worker = null;
   const drop = h("button.button.small.danger", { type: "button", hidden: true, onclick: () => ask({
     heading: `Give up the worker on ${clean(worker.node, 40)}?`, button: "Give it up", danger: true,
-    sentence: "Do this only if its machine is gone for good: what it held goes back to the queues and is run again elsewhere.",
+    sentence: "Do this only if its machine is gone for good: its tasks go back to their queues and run again elsewhere.",
     act: async () => {
       const { returned } = await remove(`v1/workers/${encodeURIComponent(id)}`);
       toast(`Given up; tasks returned: ${Array.isArray(returned) ? returned.length : returned}`);
@@ -92,7 +92,7 @@ function workerCard(id, again) {
     } }) }, icon("drop"), "Give up");
   const drain = h("button.button.small", { type: "button", hidden: true, onclick: () => ask({
     heading: `Drain the worker on ${clean(worker.node, 40)}?`, button: "Drain",
-    sentence: "It finishes what it runs, takes no more, and ends. To have it back, start it again on its machine.",
+    sentence: "It finishes its running tasks, takes no more, and exits. To use it again, start it on its machine.",
     act: async () => {
       await post(`v1/workers/${encodeURIComponent(id)}/drain`);
       toast(`The worker on ${clean(worker.node, 40)} takes no more tasks.`);
@@ -100,9 +100,9 @@ function workerCard(id, again) {
     } }) }, icon("pause"), "Drain");
   const change = h("button.button.small", { type: "button", hidden: true, onclick: () => ask({
     heading: `Change the worker on ${clean(worker.node, 40)}`, button: "Change",
-    sentence: "What it runs goes on. This goes before its flags and settings, until it leaves.",
+    sentence: "Running tasks go on. This overrides the worker's options and settings until it exits.",
     fields: [
-      { name: "queues", label: "Queues", value: (worker.order?.queues ?? worker.queues).join(", "), required: true, hint: "Those it takes tasks from, the first ones first, with commas between them." },
+      { name: "queues", label: "Queues", value: (worker.order?.queues ?? worker.queues).join(", "), required: true, hint: "The queues it takes tasks from, in this order, separated by commas." },
       { name: "slots", label: "Slots", value: String(worker.order?.slots ?? worker.slots), required: true, hint: "How many tasks it runs at once." }],
     act: async (answers) => {
       if (!/^[1-9]\d{0,8}$/.test(answers.slots)) throw new Error(`Slots: ${answers.slots} is not a number of tasks`);
@@ -112,7 +112,7 @@ function workerCard(id, again) {
     } }) }, icon("edit"), "Change");
   const stop = h("button.button.small.danger", { type: "button", hidden: true, onclick: () => ask({
     heading: `Stop the worker on ${clean(worker.node, 40)}?`, button: "Stop it", danger: true,
-    sentence: "It stops what it runs within 30 seconds, hands that back to the queues, and leaves. If it does not answer, others get its tasks when its lease is over.",
+    sentence: "It stops its tasks within 30 seconds, puts them back into their queues, and exits. If it does not answer, other workers get the tasks when its lease ends.",
     act: async () => {
       await post(`v1/workers/${encodeURIComponent(id)}/stop`);
       toast(`The worker on ${clean(worker.node, 40)} was told to stop.`);
@@ -150,7 +150,7 @@ function workerCard(id, again) {
     if (figures.dataset.mark === mark) return;
     figures.dataset.mark = mark;
     fill(figures, [["Slots", `${count(worker.running)} of ${count(worker.slots)} in use`],
-      ["Queues", worker.queues.length ? clean(worker.queues.join(", "), 120) : "all"], ...(told(worker) ? [["Told to", told(worker)]] : []), ["Version", clean(worker.version, 30)],
+      ["Queues", worker.queues.length ? clean(worker.queues.join(", "), 120) : "all"], ...(told(worker) ? [["Notifies", told(worker)]] : []), ["Version", clean(worker.version, 30)],
       ["Worker", clean(id, 80)]].map(([label, said]) => [h("dt", null, label), h("dd", null, said)]).flat());
   } };
 }

@@ -115,7 +115,7 @@ function frame(main) {
       .map((each) => h("th", { scope: "col" }, each)))), list);
   table.hidden = true;
   const more = h("a.more", { href: href("tasks", "", { state: "started" }) });
-  const none = empty("Nothing runs", "Start a worker, then give it something to do. It shows up here by itself.", COMMANDS.worker, COMMANDS.runWithProgress);
+  const none = empty("Nothing is running", "Start a worker, then submit a task. It appears here by itself.", COMMANDS.worker, COMMANDS.runWithProgress);
   none.hidden = true;
   const chart = timeChart({ kind: "bars", whole: true, height: 190, label: `Tasks that ended in the last ${HOURS} hours`, format: count });
   const feed = h("ol.feed");

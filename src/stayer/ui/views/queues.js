@@ -79,12 +79,12 @@ function limitFields(queue) {
   const shown = (/** @type {number | null} */ limit) => (limit === null ? "" : String(limit));
   return [
     { name: "limit", label: "Running at once, at most", value: shown(queue.limit), placeholder: "no limit" },
-    { name: "key_limit", label: "Running at once with the same key, at most", value: shown(queue.key_limit), placeholder: "no limit", hint: "A key is what tasks are submitted with: a customer, a website, a licence." },
+    { name: "key_limit", label: "Running at once with the same key, at most", value: shown(queue.key_limit), placeholder: "no limit", hint: "Tasks can be submitted with a key: a customer, a website, a license." },
     { name: "key_limits", label: "Other limits for single keys", value: Object.entries(queue.key_limits).map(([key, limit]) => `${key}=${limit}`).join(", "), placeholder: "ann=5, bob=2" },
     { name: "rate", label: "Rate of starts, at most", value: queue.rate ?? "", placeholder: "no limit, or 100/1h" },
     { name: "fair", label: "Fair shares", value: FAIR[/** @type {"owner"} */ (queue.fair ?? "")], options: Object.values(FAIR), hint: "Who has used least lately goes first." },
-    { name: "notify", label: "Notify", value: queue.notify.join(", "), placeholder: "nobody, or failed:mail, https://…", hint: "Of every task that ends in this queue." },
-    { name: "defaults", label: "Defaults of its tasks", rows: 2, value: Object.entries(queue.defaults).map(([name, value]) => `${name}=${written(value)}`).join("\n"), placeholder: "retries=3, time_limit=2h: one a line", hint: "What tasks have that don't say it when they are submitted." },
+    { name: "notify", label: "Notify", value: queue.notify.join(", "), placeholder: "nobody, or failed:mail, https://…", hint: "For every task that ends in this queue." },
+    { name: "defaults", label: "Defaults of its tasks", rows: 2, value: Object.entries(queue.defaults).map(([name, value]) => `${name}=${written(value)}`).join("\n"), placeholder: "retries=3, time_limit=2h: one a line", hint: "For tasks that are submitted without these fields." },
     ...Object.entries(KEPT).map(([name, label]) => ({ name, label, group: "How long ended tasks are kept", value: queue.retention[name] === undefined ? "" : spelled(queue.retention[name]), placeholder: "as the workers are set" })),
   ];
 }
@@ -165,7 +165,7 @@ function queueCard(name, again) {
       again();
     } });
   const pausing = h("button.button.small", { type: "button", onclick: () => queue.paused
-    ? act("resume", "Resume", "Its tasks may be taken again.") : act("pause", "Pause", "No more of its tasks are taken; what runs, runs on.") });
+    ? act("resume", "Resume", "Workers take its tasks again.") : act("pause", "Pause", "Workers take no more of its tasks. Running tasks go on.") });
   const limiting = h("button.button.small", { type: "button", onclick: () => ask({
     heading: `Settings of queue ${clean(name, 40)}`, button: "Save", wide: true, sentence: "They hold for all nodes together.", fields: limitFields(queue),
     act: async (answers) => {

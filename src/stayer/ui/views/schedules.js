@@ -24,7 +24,7 @@ const OF_EACH = ["id", "delay"];
 const RUNS = 30;
 /** Of so many schedules the runs are shown. */
 const MOST_PASTS = 30;
-const WHEN = "When exactly";
+const WHEN = "Missed and overlapping runs";
 
 /** @param {HTMLElement} main @param {import("../router.js").Place} _place @param {AbortSignal} signal */
 export function open(main, _place, signal) {
@@ -40,7 +40,7 @@ export function open(main, _place, signal) {
     schedules = await Promise.all(found.map(async (/** @type {any} */ each, /** @type {number} */ index) => (
       { ...each, runs: index >= MOST_PASTS ? [] : await pastRuns(each.name, stop) })));
     draw();
-    fill(none, schedules.length ? null : empty("No schedules yet", "Let the clock submit tasks.", COMMANDS.addSchedule));
+    fill(none, schedules.length ? null : empty("No schedules yet", "Submit tasks on a schedule.", COMMANDS.addSchedule));
   }, { interval: 5, matters: () => true });
   everySecond(signal, draw);
 }
@@ -53,7 +53,7 @@ function timeFields(schedule) {
     { name: "cron", label: "Times", value: schedule?.cron, required: true, placeholder: "30 2 * * *", hint: "Minute, hour, day of the month, month, day of the week; or @hourly, @daily, @weekly." },
     { name: "zone", label: "Time zone", value: schedule?.zone ?? HERE, required: true },
     { name: "overlap", label: "If the run before has not ended", value: OVERLAP[/** @type {keyof typeof OVERLAP} */ (schedule?.overlap ?? "skip")], options: Object.values(OVERLAP) },
-    { name: "catch_up", label: "If runs were missed", group: WHEN, value: CATCH_UP[/** @type {keyof typeof CATCH_UP} */ (schedule?.catch_up ?? "last")], options: Object.values(CATCH_UP), hint: "While no worker and no server was there." },
+    { name: "catch_up", label: "If runs were missed", group: WHEN, value: CATCH_UP[/** @type {keyof typeof CATCH_UP} */ (schedule?.catch_up ?? "last")], options: Object.values(CATCH_UP), hint: "While no worker or server was running." },
     { name: "jitter", label: "Spread starts over", group: WHEN, value: schedule?.jitter ? spelled(schedule.jitter) : "", placeholder: "exactly on time, or 5m", hint: "Each run is late by a random part of this." },
   ];
 }
@@ -137,9 +137,9 @@ function scheduleCard(name, again) {
       again();
     } });
   const pausing = h("button.button.small", { type: "button", onclick: () => schedule.paused
-    ? act("resume", "Resume", "It ticks again from now on; what came in the pause is left out.", "resumed")
-    : act("pause", "Pause", "It submits nothing until it is resumed; what runs, runs on.", "paused") });
-  const running = h("button.button.small", { type: "button", onclick: () => act("run", "Run", "Its task is submitted now, once, apart from its ticks.", "its task is in the queue") }, icon("signal"), "Run");
+    ? act("resume", "Resume", "It submits tasks again from now on. Runs missed during the pause are skipped.", "resumed")
+    : act("pause", "Pause", "It submits nothing until you resume it. Running tasks go on.", "paused") });
+  const running = h("button.button.small", { type: "button", onclick: () => act("run", "Run", "Its task is submitted once, now. The schedule itself does not change.", "its task is in the queue") }, icon("signal"), "Run");
   const changing = h("button.button.small", { type: "button", onclick: () => change(schedule, path, again) }, icon("set"), "Edit");
   const past = h("div.past-runs", { role: "list", "aria-label": `Runs of ${shown}` });
   const all = h("a.more", { href: href("tasks", "", { prefix: `${name}@` }) }, "All runs");

@@ -70,7 +70,7 @@ export function open(main, place, signal) {
     matters: (event) => event.id === id,
     expects: (error) => {
       const none = error instanceof Problem && error.status === 404;
-      if (none) fill(main, empty("There is no such task", `${clean(id, 80)}: it was deleted or purged, or the id has a slip.`, COMMANDS.show(clean(id, 80))));
+      if (none) fill(main, empty("There is no such task", `${clean(id, 80)}: it was deleted or purged, or the id is mistyped.`, COMMANDS.show(clean(id, 80))));
       return none;
     },
   });
@@ -82,7 +82,7 @@ function frame(id, signal) {
   const name = h("h1");
   const state = badge("…");
   const line = h("div.task-line");
-  const verbs = h("div.buttons.verbs", { role: "toolbar", "aria-label": "What can be done" });
+  const verbs = h("div.buttons.verbs", { role: "toolbar", "aria-label": "Actions" });
   const bar = progressBar();
   const figure = h("span.hero-percent");
   const message = h("span.hero-message");
@@ -103,7 +103,7 @@ function frame(id, signal) {
     error,
     h("div.task-split", null,
       h("div.column", null, card("Attempts", lanes.node), card("Log", log.node)),
-      h("div.column", null, statistics.node, usage.node, values, card("About it", details), notices.node, card("Events", events))));
+      h("div.column", null, statistics.node, usage.node, values, card("Details", details), notices.node, card("Events", events))));
   return { node, name, state, line, verbs, bar, figure, message, figures, why, error, lanes, usage, statistics, log, details, values, notices, events };
 }
 
@@ -117,7 +117,7 @@ function head(view, task) {
     view.line.dataset.for = `${task.id} ${task.tags} ${meta}`;
     const button = h("button.icon-button.small", { type: "button", "aria-label": "Copy the id", onclick: async () => {
       await copy(task.id);
-      toast("The id is in the clipboard.");
+      toast("Id copied.");
     } }, icon("copy"));
     fill(view.line, h("span.id", { title: clean(task.id, 400) }, clean(task.id, 60)), button, h("span.quiet", null, "in"), queueLink(task.queue),
       task.owner ? [h("span.quiet", null, "by"), h("span", null, clean(task.owner, 40))] : null,
@@ -192,7 +192,7 @@ function hero(view, task, expected) {
 const asked = (code) => [code.image, code.git, code.python && `Python ${code.python}`, ...(code.requirements ?? []).map((/** @type {string} */ line) => line.split(" --hash")[0]), ...(code.files ?? []).map((/** @type {{name: string}} */ file) => file.name)].filter(Boolean).join(", ");
 
 /** What that has become. @param {any} found */
-const pinned = (found) => found.anew ? "to be resolved anew" : [found.python && `Python ${found.python}`, found.image, found.commit && `commit ${found.commit}`, found.lock && `lock ${found.lock.slice(0, 12)}`].filter(Boolean).join(", ");
+const pinned = (found) => found.anew ? "to be resolved again" : [found.python && `Python ${found.python}`, found.image, found.commit && `commit ${found.commit}`, found.lock && `lock ${found.lock.slice(0, 12)}`].filter(Boolean).join(", ");
 
 /** What changes seldom: drawn when the record has changed. @param {ReturnType<typeof frame>} view @param {any} task */
 function facts(view, task) {
@@ -220,7 +220,7 @@ function facts(view, task) {
     task.state === "complete" || task.result !== null ? card("Result", value(task.result)) : null,
     task.env ? card("Environment", value(task.env)) : null);
   view.error.hidden = !task.error;
-  if (task.error) fill(view.error, h("h2", null, task.state === "failed" ? "It failed" : "The last error"), h("p.error-line", null, h("b", null, clean(task.error.type, 80)), " ", clean(task.error.message, 600)),
+  if (task.error) fill(view.error, h("h2", null, task.state === "failed" ? "Error" : "The last error"), h("p.error-line", null, h("b", null, clean(task.error.type, 80)), " ", clean(task.error.message, 600)),
     task.error.traceback ? h("pre.traceback", { tabindex: 0 }, String(task.error.traceback).slice(-20_000)) : null);
   keyed(view.events, shownEvents(task.id, task.events), (/** @type {any} */ event) => String(event.number), (event) => ({
     node: h("li", null, badge(event.event), h("span.quiet", null, clean([event.attempt ? `attempt ${event.attempt}` : "", event.note ?? ""].filter(Boolean).join(", "), 120)), when(event.at)),

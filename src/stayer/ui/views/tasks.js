@@ -163,8 +163,8 @@ export function open(main, place, signal) {
     filters.count(tasks, next === null && shown !== null);
     fresh.hidden = !news.size;
     text(fresh, news.size < MOST_NEWS ? `${many(news.size, "new task")}: show` : "Many new tasks: show");
-    fill(none, problem ? empty("This can't be asked", problem) : tasks.length || isPart || shown === null ? null
-      : [...filter.keys()].length ? empty("Nothing matches", filter.get("name") ? "A kind is found by its whole name: take one that is offered, or take a condition away." : "Take a condition away, or look in another queue.")
+    fill(none, problem ? empty("This filter is not valid", problem) : tasks.length || isPart || shown === null ? null
+      : [...filter.keys()].length ? empty("Nothing matches", filter.get("name") ? "Give the whole name of a kind, or remove a filter." : "Remove a filter, or look in another queue.")
         : empty("No tasks yet", "The first one makes its queue.", COMMANDS.run));
     actions?.update();
   }

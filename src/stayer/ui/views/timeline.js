@@ -86,7 +86,7 @@ export function open(main, place, signal) {
     if (!isRead) return;
     const shown = lanes.reduce((sum, lane) => sum + lane.bars.length, 0);
     text(about, `${many(shown, "task")} on ${many(lanes.length, "node")}`);
-    none.replaceChildren(...(shown || isPart ? [] : [empty("Nothing ran in this time", "Look at a longer one, or drag to an earlier one.")]));
+    none.replaceChildren(...(shown || isPart ? [] : [empty("Nothing ran in this time", "Choose a longer period, or drag to an earlier one.")]));
   }
 
   new ResizeObserver(([entry]) => {
