@@ -232,6 +232,19 @@ def test_the_record_comes_with_its_history(site: Site, store: Store, worker: str
     assert site("GET", "/v1/tasks/t/result").json == {"answer": 42}
 
 
+def test_the_beginning_of_a_generated_id_is_enough_to_see_it(site: Site, store: Store) -> None:
+    ids = ("k7wzqb3m5n2cdxfg", "k7wzqb3m5n2cdxfh")
+    for id in (*ids, "chosen-1"):
+        submit(store, new(id=id))
+    assert site("GET", "/v1/tasks/k7wzqb3m5n2cdxfg").json["id"] == ids[0]
+    submit(store, new(id="z4wzqb3m5n2cdxfg"))
+    assert site("GET", "/v1/tasks/z4").json["id"] == "z4wzqb3m5n2cdxfg"
+    several = site("GET", "/v1/tasks/k7wz")
+    assert (several.status, "several ids" in several.json["detail"]) == (404, True)
+    assert site("GET", "/v1/tasks/chosen").status == 404
+    assert site("POST", "/v1/tasks/z4wz/cancel").status == 404
+
+
 def test_what_is_large_can_be_left_out(site: Site, store: Store, worker: str) -> None:
     task = started(store, id="t", parameters={"large": 1}, env={"A": "b"})
     submit(store, new("other"))

@@ -97,6 +97,14 @@ def test_what_failed_is_cloned_and_retried_with_changes(tabs: Tabs, system: Syst
     assert system.fleet.get("broken").command == ("echo", "mended")
 
 
+def test_the_beginning_of_an_id_leads_to_its_task(tabs: Tabs, system: System) -> None:
+    id = system.submit(command=["true"])
+    page = tabs.blank()
+    page.goto(f"{tabs.url}/#/task/{id[:8]}")
+    expect(page).to_have_url(f"{tabs.url}/#/task/{id}")
+    expect(page.locator("h1 + .badge")).to_be_visible()
+
+
 def test_a_question_is_closed_by_going_back(tabs: Tabs) -> None:
     page = tabs.open("tasks")
     page = tabs.open("queues", page)

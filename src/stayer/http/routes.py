@@ -74,7 +74,8 @@ _LOOKING = (
     ),
     Route(
         method="GET", path=_TASK, role="read", run=tasks.show,
-        summary="A task with its attempts and events.", answer="TaskWithHistory", problems=(404,),
+        summary="A task with its attempts and events. Of a generated id the beginning is enough, "
+        "except with a token for some queues only.", answer="TaskWithHistory", problems=(404,),
     ),
     Route(
         method="GET", path="/v1/compare", role="read", run=compare.compare,

@@ -67,8 +67,13 @@ def _if_short(value: Value) -> Value:
 
 
 def show(call: Call) -> Answer:
-    """Answer with the record, attempts and events."""
-    task = _task(call)
+    """Answer with the record, attempts and events. The beginning of a generated id will do: `ls`
+    prints no more of it.
+    """
+    try:
+        task = _task(call)
+    except UnknownTask:
+        task = control.get(call.store, control.resolve(call.store, call.path["id"]))
     return Answer(
         {
             **call.record(task),

@@ -44,6 +44,7 @@ export function open(main, place, signal) {
   const refresh = live(signal, async (stop) => {
     if (leaving.now) return; // it is about to be deleted: then it is not there to be asked for
     task = await get(taskPath(id), {}, { signal: stop });
+    if (task.id !== id) return location.replace(href("task", task.id)); // only its beginning was given
     if (!view.node.isConnected) fill(main, view.node);
     document.title = `${nameOf(task, 40)} · Stayer`;
     draw();
