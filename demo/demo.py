@@ -63,28 +63,29 @@ def play(stage: Stage) -> None:
     stage.until(lambda: stage.done(encode) > 5 and stage.done(train) > 1)
     stage.stayer("ls", "-q", QUEUE)
 
-    stage.title("kill -9 of the worker. The tasks run on; the next worker adopts them")
+    stage.title("kill -9 of the worker. Its tasks keep running; the next worker adopts them")
     before = stage.done(encode)
     stage.kill_worker()
     stage.start_worker("node-1")
     stage.until(lambda: stage.has_ended(encode) or stage.done(encode) > before)
     stage.stayer("ls", "-q", QUEUE)
 
-    stage.title("Now all of node-1 dies: worker, keepers and tasks. node-2 waits for the lease")
+    stage.title("Now all of node-1 dies, tasks and all. node-2 takes them over when the lease ends")
     stage.kill_node("node-1")
     stage.start_worker("node-2")
     stage.until(lambda: stage.has_ended(train) or stage.task(train).attempt == 2)
     stage.until(lambda: stage.has_ended(train) or "loss" in stage.log(train))
-    stage.say(f"{train} went on from its checkpoint:")
+    moved = stage.task(train).attempt == 2
+    stage.say(f"{train} {'continues from its checkpoint' if moved else 'had already ended'}:")
     stage.stayer("log", train)
 
-    stage.title("A task that fails tells why")
+    stage.title("A task fails. This is why")
     orders = stage.id("import-orders")
     stage.add(orders, "python", "import_orders.py")
     stage.task(orders).ends_within(None)
     stage.stayer("show", orders)
 
-    stage.title("All the rest ends well. No retry was used up")
+    stage.title("All other tasks are complete. No retry was used")
     for id in (encode, train, second):
         stage.task(id).wait()
     stage.stayer("ls", "-q", QUEUE)
@@ -94,7 +95,7 @@ def play(stage: Stage) -> None:
 def end(stage: Stage, page: bool) -> None:
     """What to do next, on the store just seen; and the page, until somebody has seen enough."""
     if not page:
-        stage.say("\nNo terminal, so no web page: make demo ARGS=--page shows it")
+        stage.say("\nThe web page is left out, because this is no terminal: make demo ARGS=--page shows it")
         return
     for number in range(3, 12):
         stage.enqueue(f"encode-{number}", "./encode.sh", f"{number}.mov", str(400 * number))
@@ -200,7 +201,7 @@ class Stage:
                 self._worker.send_signal(signal.SIGQUIT)
             self._worker.wait()
         if not own_store:
-            drop = self._command("queues", "drop", QUEUE, "--yes", "--force")
+            drop = self._command("queues", "rm", QUEUE, "--yes", "--force")
             subprocess.run(drop, env=self._environment, check=False)
         self._client.close()
 

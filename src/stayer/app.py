@@ -18,6 +18,7 @@ from typing import (
     Any,
     Concatenate,
     Generic,
+    NoReturn,
     ParamSpec,
     Protocol,
     Self,
@@ -31,6 +32,7 @@ from weakref import WeakSet
 import msgspec
 
 from stayer.client.arguments import Arguments, from_json, to_json
+from stayer.client.elsewhere import elsewhere
 from stayer.client.submit import Defaults, Life, build, submit, submit_many, with_parameters
 from stayer.client.values import Duration, Moment, seconds
 from stayer.core import patterns
@@ -330,6 +332,12 @@ class TaskFunction(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<TaskFunction {self.name}>"
+
+    if not TYPE_CHECKING:  # else any name would do
+
+        def __getattr__(self, name: str) -> NoReturn:
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(text + elsewhere(name), name=name, obj=self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.wants_context:

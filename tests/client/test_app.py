@@ -88,6 +88,17 @@ def test_a_submitted_call_is_stored_by_parameter_name_without_defaults(app: App)
     assert task.wait() == 8
 
 
+def test_methods_of_other_queues_are_told_what_they_are_called_here(app: App) -> None:
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    for habit, here in (("delay", "submit"), ("apply_async", "options"), ("s", "stayer.Flow")):
+        with pytest.raises(AttributeError, match=f"no attribute '{habit}': use .*{here}"):
+            getattr(double, habit)
+    assert not hasattr(double, "other")
+
+
 def test_a_wrong_call_is_refused_at_submission(app: App) -> None:
     @app.task
     def add(a: int, b: int = 2) -> int:
