@@ -95,7 +95,9 @@ def play(stage: Stage) -> None:
 def end(stage: Stage, page: bool) -> None:
     """What to do next, on the store just seen; and the page, until somebody has seen enough."""
     if not page:
-        stage.say("\nThe web page is left out, because this is no terminal: make demo ARGS=--page shows it")
+        stage.say(
+            "\nThis is no terminal, so the web page is left out: make demo ARGS=--page shows it"
+        )
         return
     for number in range(3, 12):
         stage.enqueue(f"encode-{number}", "./encode.sh", f"{number}.mov", str(400 * number))

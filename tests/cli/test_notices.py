@@ -47,7 +47,8 @@ def test_a_schedule_gives_its_tasks_hooks(stayer: Here, store: Store) -> None:
 
 @pytest.mark.usefixtures("worker")
 def test_notices_are_shown_retried_and_dropped(stayer: Here, store: Store) -> None:
-    assert "no such notices" in stayer("notices").err
+    assert "no notices yet in" in stayer("notices").err
+    assert "no such notices in" in stayer("notices", "--state", "failed").err
     for id in ("a", "b"):
         apply(store, started(store, id=id, notify=("ended:mail",)), Done())
     one, two = store.take_notices(["mail"], 10, 60, 86400)

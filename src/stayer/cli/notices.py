@@ -53,7 +53,8 @@ def notices(
     if as_json:
         print_json_array(map(notice_record, found))
     elif not found:
-        note(f"no such notices in {store.url}")
+        which = "such notices" if task or state else "notices yet"
+        note(f"no {which} in {store.url}")
     else:
         from stayer.cli.notice_table import notices_table
         from stayer.cli.tables import draw

@@ -286,7 +286,10 @@ class Handlers(Struct, frozen=True, kw_only=True):
 
     def env_of_task(self, task: Task, folder: Path) -> dict[str, str]:
         """Return those that are set for the task, and not inherited."""
-        return {**self.environment, **self._brought_along(task), **_interface(task, folder)}
+        # A Python program keeps 8 kB of what it prints to a pipe to itself: its log would be empty
+        # for hours.
+        live = {"PYTHONUNBUFFERED": "1"} if task.command else {}
+        return {**live, **self.environment, **self._brought_along(task), **_interface(task, folder)}
 
     def _inherited(self, task: Task) -> dict[str, str]:
         kept = (

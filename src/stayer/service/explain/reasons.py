@@ -126,9 +126,9 @@ def _nobody_listens(look: Look) -> Reason | None:
     name = look.task.queue
     gone = [each for each in look.workers if name in each.queues]
     last = f" ({_silence(max(gone, key=lambda each: each.beat_at), look)})" if gone else ""
-    return Reason(
-        "no-worker", f"no worker listens to queue {name}{last}: `stayer worker -q {name}`"
-    )
+    runs = "--allow-commands" if look.task.command else "--app MODULE" if look.task.name else ""
+    start = " ".join(filter(None, ("stayer worker -q", name, runs)))
+    return Reason("no-worker", f"no worker listens to queue {name}{last}: start one, `{start}`")
 
 
 def _nobody_takes(look: Look) -> Reason | None:
