@@ -93,7 +93,7 @@ def test_methods_of_other_queues_are_told_what_they_are_called_here(app: App) ->
     def double(number: int) -> int:
         return 2 * number
 
-    for habit, here in (("delay", "submit"), ("apply_async", "options"), ("s", "stayer.Flow")):
+    for habit, here in (("delay", "submit"), ("apply_async", "options"), ("si", "s")):
         with pytest.raises(AttributeError, match=f"no attribute '{habit}': use .*{here}"):
             getattr(double, habit)
     assert not hasattr(double, "other")

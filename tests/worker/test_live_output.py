@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from tests.faults.fleet import Fleet, until
 
 TALKS = """
@@ -12,6 +14,11 @@ print("hello")
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.05)
 """
+
+
+@pytest.fixture(autouse=True)
+def buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
 
 
 def test_a_line_of_a_python_command_is_there_while_it_runs(fleet: Fleet) -> None:

@@ -6,10 +6,9 @@ _HERE = {
     "apply_async": "submit(…), and options(delay=…, queue=…) before it",
     "delay": "submit(…)",
     "enqueue": "submit(…)",
-    "s": "a stayer.Flow for tasks after tasks",
     "send": "submit(…)",
     "send_with_options": "options(…).submit(…)",
-    "si": "a stayer.Flow for tasks after tasks",
+    "si": "s(…)",
 }
 
 
