@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from stayer.core.errors import BadInput
-from stayer.core.model import Code
+from stayer.core.model import Code, Pinned, Task
 from stayer.core.submit.checks import new_task
+from stayer.worker.allowed_programs import NotAllowed
+from stayer.worker.task_code import CodeRules
 from tests.code.conftest import CodeFleet, GitRepository
 from tests.code.test_requirements import notes, stayer_retry
 from tests.faults.fleet import until
@@ -83,6 +87,29 @@ def test_a_function_of_a_repository_runs_without_an_app(
     assert fleet.completed("a").result == {"year": 2027, "greet": "1.0"}
 
 
+def test_a_class_of_a_repository_runs_with_what_it_needs(
+    fleet: CodeFleet, repository: GitRepository
+) -> None:
+    work = (
+        "import greet\n"
+        "class Train:\n"
+        "    def __init__(self, task): self.task = task\n"
+        "    def run(self):\n"
+        "        self.task.progress(1, 1, 'trained')\n"
+        "        return [greet.VERSION, self.task.parameters['epochs'], self.task.queue]\n"
+    )
+    repository.commit(acme__train=work)
+    fleet.starts(allow=("greet", f"{repository.url}*"))
+    code = Code("greet", git=repository.url)
+    fleet.add("a", name="acme.train:Train", parameters={"epochs": 3}, code=code)
+
+    task = fleet.completed("a")
+
+    assert task.result == ["1.0", 3, "default"]
+    assert task.progress is not None
+    assert task.progress.message == "trained"
+
+
 def test_no_hook_runs_and_no_submodule_is_fetched(
     fleet: CodeFleet, repository: GitRepository
 ) -> None:
@@ -151,6 +178,32 @@ def test_addresses_that_could_mean_something_else_are_refused(git: str, said: st
     with pytest.raises(BadInput, match=said) as refused:
         new_task(queue="q", command=("true",), code=Code(git=git))
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"code": Code(python="/tmp/evil/python")},
+        {"code": Code(python="--config-file=/tmp/evil")},
+        {"code": Code(git="ext::sh -c touch% /tmp/x")},
+        {"code": Code(git="--upload-pack=touch /tmp/x")},
+        {"code": Code(("--index-url=http://evil/",))},
+        {"pinned": Pinned("/tmp/evil/python")},
+        {"pinned": Pinned("3.11", commit="--upload-pack=x")},
+        {"pinned": Pinned("3.11", lock="../../x")},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_somebody_wrote_into_the_store_is_refused_by_the_worker(
+    hostile: dict[str, object], tmp_path: Path
+) -> None:
+    rules = CodeRules(allowed=("*",), folder=tmp_path, uv="uv", git="git")
+    asked = Code("greet", git="https://host/x")
+    good = Task("a", "q", code=asked, pinned=Pinned("3.11", "1" * 64, "2" * 40), lock="greet==1\n")
+    rules.check(good)
+
+    with pytest.raises(NotAllowed, match="can't be read"):
+        rules.check(replace(good, **hostile))
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from stayer.core.happenings import Fail, Snooze
 from stayer.core.model import Code
 from stayer.task.prepare.build import Builder
 from stayer.task.prepare.cache import Lock
 from stayer.task.prepare.programs import Programs, Unprepared, find_uv
+from stayer.worker.outcome import outcome
 from tests.code.conftest import CodeFleet
 from tests.code.index import digest
 from tests.faults.fleet import until
@@ -190,6 +192,18 @@ def test_credentials_of_the_index_reach_neither_log_nor_task(fleet: CodeFleet) -
         assert "hunter22" not in text
         assert "UV_DEFAULT_INDEX=" not in text
     assert "asks http://***@" in fleet.log("a")
+
+
+def test_trouble_that_passes_is_waited_for_longer_each_time() -> None:
+    error = {"type": "Environment", "message": "Connection refused", "environment": "passing"}
+    found = [outcome({"exit_code": 1}, error, "", unprepared=n) for n in (1, 2, 3, 6, 7, 10_000)]
+    assert all(isinstance(each, Snooze) and each.ending == "environment" for each in found)
+    waits = [each.delay for each in found if isinstance(each, Snooze)]
+    assert waits == [5.0, 10.0, 20.0, 160.0, 300.0, 300.0]
+
+    final = outcome({"exit_code": 1}, {**error, "environment": "final"}, "", unprepared=1)
+    assert isinstance(final, Fail)
+    assert (final.final, final.ending) == (True, "environment")
 
 
 def test_its_time_limit_counts_from_when_its_code_is_there(fleet: CodeFleet) -> None:

@@ -21,6 +21,8 @@ from msgspec import Struct
 from stayer.core import code, patterns
 from stayer.core.errors import BadConfig, BadInput
 from stayer.core.extras import how_to_install
+from stayer.core.happening_json import fitted
+from stayer.core.happenings import Pin
 from stayer.core.model import Task
 from stayer.core.refused_tasks import list_some
 from stayer.task.prepare.programs import find_uv
@@ -62,6 +64,10 @@ class CodeRules(Struct, frozen=True, kw_only=True):
         if task.code is None:
             return
         try:
+            # Not only the doors write to a store: what is read there goes to uv and git as it is.
+            code.check("code", task.code)
+            if task.pinned is not None and not task.pinned.anew:
+                fitted(Pin(task.pinned, task.lock))
             self.check_names((*_lines(task.code.requirements), *_lines(task.lock or "")))
             git = code.repository(task.code.git).url if task.code.git else None
         except BadInput as error:
