@@ -67,6 +67,8 @@ class HeldAttempt:
         self.run = run
         self.is_fresh = fresh
         self._checked_at = self._since = moment()
+        self.is_heard = False
+        """The kernel tells when its keeper writes that it runs, or how it ended."""
         self.known = True
         """`task` is what the store says, not only what the run directory does."""
         self.order_seen: int = run.keeper_orders.get("seen", 0)

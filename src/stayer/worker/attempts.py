@@ -51,6 +51,19 @@ class HeldAttempts:
     def add(self, held: HeldAttempt) -> None:
         self._held[held.key] = held
 
+    def await_start(self, held: HeldAttempt) -> None:
+        """Add one whose keeper is about to be asked for."""
+        self.add(held)
+        held.is_heard = self._bell.ring_when_written(held.run.folder, ("running", "exit"))
+
+    def await_end(self, held: HeldAttempt) -> None:
+        """Note that its keeper is at work, which says the same again now and then: what counts from
+        now on is its end.
+        """
+        self._bell.ring_when(held.run.pidfd())
+        if held.is_heard:
+            self._bell.ring_when_written(held.run.folder, ("exit",))
+
     def take_up(self, held: HeldAttempt) -> None:
         """Add one that was found at work, or at its end."""
         self.add(held)

@@ -109,7 +109,7 @@ class Starter:
                 code |= self._give_code(task, spec, run)
             run.prepare(task, spec, saved.data if saved else None, given, code, files)
             held = HeldAttempt(task, run, fresh=True)
-            holdings.add(held)
+            holdings.await_start(held)
             self._nursery.start(run.folder)
         except StoreUnreachable as error:
             # The results that it needs may be in a part of the store that is away: others begin.

@@ -47,8 +47,10 @@ from stayer.worker.store_listener import StoreListener
 
 logger = logging.getLogger("stayer.worker")
 
-_START_POLL_S = 0.003
-"""How often to look while a task has been reserved, but its process does not run yet."""
+_START_POLL_S, _HEARD_START_POLL_S = 0.003, 0.1
+"""How often to look while a task has been reserved, but its process does not run yet: where nobody
+tells when it does, and where the kernel does.
+"""
 _PREPARATION_POLL_S = 0.05
 """How often to look while the code of a task is being prepared."""
 _THAW_RETRY_S = 0.5
@@ -338,11 +340,10 @@ class WorkerLoop(BeatingWorker):
         for held in self._holdings:
             if held.task.state == "reserved" and not held.run.has_ended():
                 running = held.run.process_status
-                if running is not None and held.is_preparing():
-                    self._bell.ring_when(held.run.pidfd())
-                elif running is not None:
-                    self._bell.ring_when(held.run.pidfd())
-                    fresh.append((held, running["pid"]))
+                if running is not None:
+                    self._holdings.await_end(held)
+                    if not held.is_preparing():
+                        fresh.append((held, running["pid"]))
                 elif held.is_overdue():
                     self._nursery.start(held.run.folder)  # the line got lost with an old nursery
         for queue, some in by_queue(fresh, lambda each: each[0]).items():
@@ -510,8 +511,10 @@ class WorkerLoop(BeatingWorker):
         if self._purger.has_more:
             timeout = 0.0
         reserved = [held for held in self._holdings if held.task.state == "reserved"]
-        if any(not held.is_preparing() for held in reserved):
-            timeout = min(timeout, _START_POLL_S)
+        starting = [held for held in reserved if not held.is_preparing()]
+        if starting:
+            all_heard = all(held.is_heard for held in starting)
+            timeout = min(timeout, _HEARD_START_POLL_S if all_heard else _START_POLL_S)
         elif reserved:
             timeout = min(timeout, _PREPARATION_POLL_S)
         self._bell.sleep(timeout)
