@@ -17,6 +17,7 @@ import pytest
 
 from stayer.worker import remove_later, remove_tree
 from stayer.worker.remove_tree import remove
+from stayer.worker.run_directory import Run
 from stayer.worker.run_removal import discard, strip
 from stayer.worker.state_directory import StateDirectory
 from tests.faults.fleet import Fleet, until
@@ -165,6 +166,18 @@ def test_much_beside_a_refused_result_is_removed_beside_the_loop(
     assert unlinked.here <= 102
     until(lambda: os.listdir(run / "task") == ["result.refused"], "for all but it to go")
     assert (run / "task" / "result.refused").read_text() == "much"
+
+
+def test_its_name_is_free_before_it_is_removed(tmp_path: Path) -> None:
+    fill(tmp_path / "run.1" / "task", 3)
+
+    removal = Run(tmp_path / "run.1").put_away()
+
+    [gone] = tmp_path.iterdir()
+    assert gone.name.startswith(".gone.run.1")
+    removal()
+    assert not list(tmp_path.iterdir())
+    Run(tmp_path / "none.1").put_away()()
 
 
 def test_what_can_not_be_removed_is_tried_once(

@@ -97,6 +97,7 @@ class WorkerLoop(BeatingWorker):
         self._next_log_tidying = 0.0
         self._turn = 0
         self._has_changed = self._due_changed = True
+        self._removals: list[Callable[[], None]] = []
         self._runs_more = False
 
     def look_again(self) -> None:
@@ -121,6 +122,7 @@ class WorkerLoop(BeatingWorker):
         self._collect_outcomes()
         self._reconcile()
         self._reserve_into_free_slots()
+        self._remove_what_has_ended()
         self._look_at_the_clock()
         self._tidy_up()
 
@@ -411,7 +413,7 @@ class WorkerLoop(BeatingWorker):
         self._holdings.remove(held)
         self._preparations.forget(held)
         self._logs.keep(held)
-        held.run.remove()
+        self._removals.append(held.run.put_away())
         self._has_changed = self._due_changed = True
 
     def _reconcile(self) -> None:
@@ -487,6 +489,11 @@ class WorkerLoop(BeatingWorker):
             self._has_changed = True
         else:
             self._due_changed = True  # a rate may tell when there will be more
+
+    def _remove_what_has_ended(self) -> None:
+        """After the reserve: the next tasks begin meanwhile."""
+        while self._removals:
+            self._removals.pop()()
 
     def _tidy_up(self) -> None:
         """Old tasks are forgotten, with the logs that stayed here; what queues did is counted."""

@@ -8,7 +8,7 @@ import json
 import os
 import select
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from stayer.worker.run_layout import (
     in_blocks,
     read_object,
 )
-from stayer.worker.run_removal import discard, remove
+from stayer.worker.run_removal import discard, put_away
 
 _RESULT_FILE_LIMIT_BYTES = limits.WRITTEN
 """As it is written: what is longer is refused unread."""
@@ -407,11 +407,15 @@ class Run:
 
     def remove(self) -> None:
         """Remove it: the store has all of it but a result that it refused, which stays here."""
+        self.put_away()()
+
+    def put_away(self) -> Callable[[], None]:
+        """Free its name at once, and return what removes it, which may take a while."""
         self.close()
         settings = self._keeper_settings()
         if words := settings.get("at_removal"):
             remove_later.run(self.folder, words, settings.get("env") or {}, settings.get("user"))
-        remove(self.folder)
+        return put_away(self.folder)
 
     def close(self) -> None:
         if self._pidfd is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -22,26 +22,39 @@ _HASHED_NAME_PREFIX = "%"
 """How the name of a run directory begins that is not the task's id."""
 
 
-def remove(folder: Path) -> None:
-    """Remove a run directory, but for a result that the store refused."""
-    if find_refused_result(folder) is None:
-        discard(folder)
-    else:
-        strip(folder)
+def put_away(folder: Path) -> Callable[[], None]:
+    """Free the name of a run directory, and return what removes it, but for a result that the store
+    refused.
+    """
+    if find_refused_result(folder) is not None:
+        return partial(strip, folder)
+    gone = _rename(folder)
+    return _do_nothing if gone is None else partial(remove_later.remove, gone)
 
 
 def discard(folder: Path) -> None:
-    """Remove a run directory with all that is in it, under another name: what is left when this is
-    cut short is known to be of no use.
+    """Remove a run directory with all that is in it."""
+    gone = _rename(folder)
+    if gone is not None:
+        remove_later.remove(gone)
+
+
+def _do_nothing() -> None:
+    """Nothing is there."""
+
+
+def _rename(folder: Path) -> Path | None:
+    """Give it another name, and return that: what is left when its removal is cut short is known to
+    be of no use. None if there is nothing.
     """
     gone = folder.with_name(f"{GONE}{folder.name}.{time.monotonic_ns()}")
     try:
         folder.rename(gone)
     except FileNotFoundError:
-        return
+        return None
     except OSError:  # a full disk may have no room for a name: then as it is
-        gone = folder
-    remove_later.remove(gone)
+        return folder
+    return gone
 
 
 def find_refused_result(folder: Path) -> Path | None:
