@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from stayer.keeper.folder import RunDirectory
+from stayer.keeper.folder import EXIT_SIZE, SMALL_RESULT, RunDirectory
+from stayer.task import outcome_files
 from tests.keeper.harness import Node, state_of, wait_for
 
 
@@ -293,8 +295,8 @@ def test_suspended_or_not_it_ran_for_a_while(node: Node) -> None:
 def test_what_it_left_is_on_the_disk_before_anyone_can_read_that_it_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("result", "checkpoint"):
-        (tmp_path / name).write_text("work")
+    (tmp_path / "result").write_text("é" * (SMALL_RESULT // 2) + "more")
+    (tmp_path / "checkpoint").write_text("work")
     synced: list[str] = []
 
     def sync(descriptor: int) -> None:
@@ -304,5 +306,17 @@ def test_what_it_left_is_on_the_disk_before_anyone_can_read_that_it_ended(
     monkeypatch.setattr(os, "fsync", sync)
     RunDirectory(str(tmp_path)).write_exit({"exit_code": 0})
     folder = tmp_path.name
-    before = [f"{name}, False" for name in ("exit.tmp", "result", "checkpoint", folder)]
+    before = [f"{name}, False" for name in ("exit.tmp", "checkpoint", "result", folder)]
     assert synced == [*before, f"{folder}, True"]
+    assert "result" not in json.loads((tmp_path / "exit").read_text())
+
+    # A small one is in that word itself, whatever it takes to write it as JSON.
+    (tmp_path / "checkpoint").unlink()
+    for text in ("\x01" * SMALL_RESULT, "é" * (SMALL_RESULT // 2), ""):
+        synced.clear()
+        (tmp_path / "result").write_text(text)
+        RunDirectory(str(tmp_path)).write_exit({"exit_code": 0})
+        assert synced == ["exit.tmp, True", f"{folder}, True"]
+        assert json.loads((tmp_path / "exit").read_text())["result"] == text
+        assert (tmp_path / "exit").stat().st_size < EXIT_SIZE
+    assert outcome_files._SMALL_RESULT == SMALL_RESULT

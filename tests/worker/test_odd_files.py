@@ -10,6 +10,7 @@ import pytest
 
 from stayer.core.units import format_size
 from stayer.service.control import tasks as control
+from stayer.worker.run_directory import Run
 from tests.faults.fleet import Fleet, until
 
 PUT = {
@@ -85,6 +86,18 @@ def test_a_result_that_is_no_plain_file_is_a_failure_that_says_so(fleet: Fleet) 
     assert "no plain file" in (task.error.message if task.error else "")
     fleet.signal(worker, signal.SIGTERM)
     assert fleet.end_of(worker) == 0
+
+
+def test_a_small_result_is_what_the_keeper_has_written_to_the_disk(tmp_path: Path) -> None:
+    """After a power cut the file of the task itself may be there, and empty."""
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "result").touch()
+    (tmp_path / "exit").write_text('{"exit_code": 0, "result": "{\\"x\\": 1}"}')
+    assert Run(tmp_path).result() == {"x": 1}
+
+    (tmp_path / "task" / "result").write_text("a line\n")
+    (tmp_path / "exit").write_text('{"exit_code": 0}')
+    assert Run(tmp_path).result() == "a line"
 
 
 @pytest.mark.parametrize("name", TOO_LARGE)

@@ -26,6 +26,10 @@ _MACHINERY = (
 )
 """Where the code lies that leads to the user's."""
 
+_SMALL_RESULT = 2000
+"""What is not larger, in bytes, the keeper writes into its own word of the end, which it brings to
+the disk (`stayer.keeper.folder`).
+"""
 _MESSAGE_LIMIT = 10_000
 TRACEBACK_LIMIT = 64_000
 """How much of it is kept, from its end."""
@@ -39,7 +43,7 @@ def complete(context: Context, value: object) -> int:
     except BadInput as error:
         return fail(context, error, keep(context, value, error))
     if data is not None:
-        atomic_files.replace(context.result_path, data)
+        atomic_files.replace(context.result_path, data, sync=len(data) > _SMALL_RESULT)
     return 0
 
 

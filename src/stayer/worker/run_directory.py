@@ -366,8 +366,13 @@ class Run:
 
         Raises NotPlainFile and TooLong.
         """
+        small = (self.exit or {}).get("result")
         try:
-            data = self.part.read("result", _RESULT_FILE_LIMIT_BYTES)
+            data = (
+                small.encode()
+                if isinstance(small, str)
+                else self.part.read("result", _RESULT_FILE_LIMIT_BYTES)
+            )
         except FileNotFoundError:
             return None
         try:
