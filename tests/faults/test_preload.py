@@ -43,6 +43,33 @@ def work(stamps: str, stop: str) -> None:
         os.write(file, f"{os.environ['STAYER_ATTEMPT']} {moment:.6f}\\n".encode())
         time.sleep(0.005)
 """
+ENDING = """
+import atexit, gc, os, threading, time
+FOLDER = os.path.dirname(__file__)
+early = open(f"{FOLDER}/early-{os.getpid()}", "w")  # each process that imports this has its own
+def write(name):
+    with open(f"{FOLDER}/{name}", "w") as file:
+        file.write(name)
+class Cycle:
+    def __init__(self):
+        self.me, self.file = self, open(f"{FOLDER}/cycle", "w")
+        self.file.write("cycle")
+@app.task(name="leave_open")
+def leave_open() -> str:
+    global late
+    late = open(f"{FOLDER}/late", "wb")
+    late.write(b"late")
+    early.write("early")
+    gc.disable()
+    Cycle()
+    def work():
+        time.sleep(0.2)
+        write("thread")
+    threading.Thread(target=work).start()
+    atexit.register(write, "atexit")
+    print("no newline", end="")
+    return early.name
+"""
 THREAD = (
     "import threading, time\nthreading.Thread(target=time.sleep, args=[1000], daemon=True).start()"
 )
@@ -170,6 +197,21 @@ def test_tasks_outlive_their_zygote_and_another_is_made(fleet: Fleet) -> None:
     fleet.finish("a")
     assert fleet.until_ended("a").state == "complete"
     assert (fleet.endings("a"), fleet.strays()) == (["done"], [])
+
+
+def test_nothing_that_it_wrote_is_lost_at_its_end(fleet: Fleet) -> None:
+    """It does not take the interpreter apart, which closes files by the way."""
+    (fleet.folder / "preloaded_app.py").write_text(APP + ENDING)
+    start(fleet, lease=30)
+    until_preloaded(fleet)
+    submit(fleet, "a", "leave_open")
+    early = fleet.until_ended("a").result
+    assert isinstance(early, str), fleet.get("a").error
+    assert Path(early).read_text() == "early"
+    for name in ("late", "cycle", "thread", "atexit"):
+        assert (fleet.folder / name).read_text() == name
+    log = b"".join(piece.data for piece in fleet.store.log("a", 1, 0, 1000))
+    assert log.endswith(b"no newline")
 
 
 def test_a_zygote_that_is_stopped_keeps_nobody_waiting(fleet: Fleet) -> None:

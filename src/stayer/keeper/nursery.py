@@ -107,7 +107,9 @@ class Nursery:
 
     def _preload(self) -> None:
         if self._zygotes is None:
-            from .zygotes import Zygotes  # its library is for those who need it
+            # Their libraries are for those who need them; each keeper has them from here.
+            from . import preloaded  # noqa: F401
+            from .zygotes import Zygotes
 
             self._zygotes = Zygotes()
         self._zygotes.load()

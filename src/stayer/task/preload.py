@@ -8,6 +8,8 @@ that it has imported has changed. Then it ends, is started anew, and meanwhile t
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import gc
 import io
 import json
@@ -15,6 +17,7 @@ import os
 import signal
 import socket
 import sys
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
@@ -22,9 +25,11 @@ from typing import NamedTuple, NoReturn
 from stayer.keeper.accounts import reaped
 from stayer.keeper.kernel import adopt_orphans, die_with_parent, set_dumpable, set_name
 from stayer.keeper.spawn import LONGEST_COMPLAINT, prefer_to_be_killed
+from stayer.task import record
 
 _PLACE = 3
 """The descriptor that the nursery gives it."""
+_WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 _ASKED_BYTES = 16
 _DESCRIPTORS = 6
 
@@ -56,7 +61,9 @@ def serve(load: Callable[[], object], begin: Callable[[], int]) -> int:
     nursery = socket.socket(fileno=_PLACE)
     sys.stdout, sys.stderr = _stream(1), _stream(2)
     load()
+    record.get_ready()
     files = _imported_files()
+    kept_files = _find_open_files()
     on_child = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody has to reap what we fork
     gc.collect()
     gc.freeze()  # pages that the collector does not touch stay shared
@@ -77,7 +84,7 @@ def serve(load: Callable[[], object], begin: Callable[[], int]) -> int:
             said = threads
         elif _fork(asked, nursery):
             signal.signal(signal.SIGCHLD, on_child)
-            return _begin(asked, begin)
+            return _leave(_begin(asked, begin), kept_files)
         asked.close()
 
 
@@ -200,6 +207,37 @@ def _begin(asked: Asked, begin: Callable[[], int]) -> int:
     for each in asked[1:]:
         os.close(each)
     return begin()
+
+
+def _find_open_files() -> list[weakref.ref[io.IOBase]]:
+    """Find what is written to by way of a buffer."""
+    found = gc.get_objects()
+    return [weakref.ref(each) for each in found if isinstance(each, _WRITERS)]
+
+
+def _flush(files: list[weakref.ref[io.IOBase]]) -> None:
+    for found in (*files, *_find_open_files()):
+        if (file := found()) is not None and not file.closed:
+            file.flush()
+
+
+def _leave(code: int, files: list[weakref.ref[io.IOBase]]) -> int:
+    """End as an interpreter does: threads, what `atexit` has, files, then the C library. But
+    without taking all modules apart, whose pages would have to be copied for it first; that is most
+    of what a short task would cost. Returns if something is in the way of that.
+    """
+    try:
+        if "threading" in sys.modules:
+            sys.modules["threading"]._shutdown()
+        atexit._run_exitfuncs()
+        _flush(files)  # before the collector, which may close what is below a buffer first
+        gc.collect()  # not of what was there before the fork, which is frozen
+        _flush(files)
+    except BaseException:  # the interpreter says it better
+        return code
+    # Not os._exit: libraries have buffers, too. No other thread can run Python meanwhile.
+    ctypes.PyDLL(None).exit(code & 0xFF)
+    raise AssertionError("exit came back")
 
 
 def _enter(cwd: str) -> None:
