@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from stayer import App, TaskFailed, aio
+from stayer import App, Context, TaskFailed, TaskHandle, aio, current_task
 from stayer.testing import TestStore
 
 app = App()
@@ -61,3 +62,33 @@ def test_the_loop_goes_on_while_the_store_is_slow(
 
     asyncio.run(main())
     stayer_store.assert_submitted(double, times=1)
+
+
+@app.task(name="own_loop")
+def own_loop(task: Context) -> str:
+    asyncio.run(asyncio.sleep(0))
+    assert current_task() is task
+    return task.id
+
+
+def test_tasks_run_where_a_loop_runs(stayer_store: TestStore) -> None:
+    """As in an async test, or in a handler of an application that is under test."""
+
+    async def main() -> list[TaskHandle[Any]]:
+        tasks: list[TaskHandle[Any]] = [double.submit(3), own_loop.submit()]
+        stayer_store.drain()
+        stayer_store.inline = True
+        return [each.refresh() for each in tasks] + [double.submit(4), own_loop.submit()]
+
+    found = asyncio.run(main())
+    assert [each.result for each in found] == [6, found[1].id, 8, found[3].id]
+
+
+def test_what_a_task_raises_where_a_loop_runs_is_told(stayer_store: TestStore) -> None:
+    async def main() -> None:
+        broken.submit()
+        stayer_store.drain()
+
+    with pytest.raises(TaskFailed, match="no") as raised:
+        asyncio.run(main())
+    assert isinstance(raised.value.__cause__, ValueError)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import os
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from uuid import uuid4
@@ -19,7 +22,7 @@ from stayer.core.errors import BadInput, NotHeld, Stopped
 from stayer.core.fault_text import exit_fault
 from stayer.core.happenings import Done, Fail, Happening, Interrupt, Start, Stop
 from stayer.core.lifecycle import read_exception
-from stayer.core.model import Fault, Filter, Progress, Report, Task
+from stayer.core.model import Fault, Filter, Progress, Report, Task, Value
 from stayer.core.patterns import any_matches, literal
 from stayer.core.version import __version__
 from stayer.core.worker_model import Handles, Worker
@@ -140,7 +143,7 @@ class Runner:
             with context:
                 app = self._app_of(task.name)
                 assert app is not None  # else it would not have been reserved
-                value = app.call(context)
+                value = _call(app, context)
             result = context.result if value is None else value
             codec.pack(result, "the result", codec.RESULT_LIMIT)
             return Done(result)
@@ -206,3 +209,13 @@ class Runner:
             return Done(codec.parse(data, "the result"))
         except BadInput:
             return Done(data)
+
+
+def _call(app: App, context: TestContext) -> Value:
+    """Call the function of a task. A worker gives it a process, where it may run an event loop of
+    its own: if one runs here, the function gets a thread without one.
+    """
+    if asyncio._get_running_loop() is None:
+        return app.call(context)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(contextvars.copy_context().run, app.call, context).result()
