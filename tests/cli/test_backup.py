@@ -144,6 +144,7 @@ def test_a_store_restored_with_other_tools_is_readied_in_place(
     assert get(store, held.id).state == "pending"
     assert store.workers() == []
     assert stayer("restore", "--to", url, "--json").works().json["paused"] == []
+    assert stayer("restore", "--to", url).works().lines[0].endswith("is ready: it has 2 tasks")
 
 
 def test_nobody_works_on_a_backup_by_mistake(stayer: Here, store: Store, file: Path) -> None:

@@ -57,7 +57,12 @@ def _say(target: Store, settled: Settled, counts: dict[str, int], as_json: bool)
             }
         )  # fmt: skip
         return
-    print_line(f"{address(target)} is ready: {plural(counts.get('tasks', 0))} restored")
+    if counts:
+        what = f"{plural(counts.get('tasks', 0))} restored"
+    else:
+        there = sum(sum(queue.counts.values()) for queue in target.queues())
+        what = f"it has {plural(there)}"
+    print_line(f"{address(target)} is ready: {what}")
     if settled.returned == 1:
         note("1 task that was running is back in its queue")
     elif settled.returned:
