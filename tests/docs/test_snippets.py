@@ -9,11 +9,15 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from stayer import Client, TaskHandle
 from stayer.service.explain import reasons
+from stayer.stores import open_store
+from stayer.stores.sql.postgres.url import parse
 from tests.docs.pages import PATIENCE, Block, blocks, text
 from tests.docs.reader import Reader
 
@@ -159,3 +163,14 @@ def test_limits_and_unique_words_do_what_their_pages_say(
     for block in blocks(page):
         reader.follow(block)
     assert reader.run(f"python3 {program}") == printed
+
+
+def test_a_password_in_a_file_is_named_as_each_driver_wants_it(tmp_path: Path) -> None:
+    found = re.findall(
+        r"`((?:postgresql|mysql|redis)://[^`]+)`", text("how-to/rotate-tokens-and-secrets.md")
+    )
+    postgres, mysql, redis = found
+    assert conninfo_to_dict(parse(postgres).conninfo)["passfile"] == "/etc/stayer/pgpass"
+    open_store(mysql).close()
+    (tmp_path / "password").write_text("secret\n")
+    open_store(redis.replace("/etc/stayer", str(tmp_path))).close()

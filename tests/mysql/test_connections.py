@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -191,3 +192,19 @@ def test_to_look_whether_there_are_tables_makes_none(server: MariaDbServer, url:
     store.setup()
     assert store.is_made()
     store.close()
+
+
+def test_the_password_may_be_in_a_file_that_the_url_names(
+    server: MariaDbServer, tmp_path: Path, store: MySqlStore, database: str, hand: Any
+) -> None:
+    asked(hand, "CREATE OR REPLACE USER careful@localhost IDENTIFIED BY 's3 cret'")
+    asked(hand, f"GRANT ALL ON {database}.* TO careful@localhost")
+    url = server.url(database, "careful")
+    with pytest.raises(StoreUnusable, match="Access denied"):
+        open_store(url).queues()
+    file = tmp_path / "my.cnf"
+    file.write_text('[client]\npassword = "s3 cret"\n')
+    fill(store, 1)
+    other = open_store(server.url(database, "careful", read_default_file=file))
+    assert [queue.name for queue in other.queues()] == ["q"]
+    other.close()

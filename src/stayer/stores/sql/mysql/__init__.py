@@ -57,8 +57,9 @@ def open_store(url: str, clock: Callable[[], float] | None = None) -> MySqlStore
         "password": unquote(parts.password or ""),
         "database": database,
     }
-    if not options["user"]:
-        del options["user"]
+    for name in ("user", "password"):
+        if not options[name]:  # from read_default_file, perhaps
+            del options[name]
     return MySqlStore(url, Database(shown, options, clock, prefix, driver))
 
 
