@@ -162,9 +162,8 @@ def test_one_that_waits_keeps_nobody_waiting(url: str, client: Client) -> None:
 
 
 def test_the_official_client_understands_it(url: str, client: Client) -> None:
-    pytest.importorskip("mcp")
-    from mcp import ClientSession, StdioServerParameters  # type: ignore[import-not-found]
-    from mcp.client.stdio import stdio_client  # type: ignore[import-not-found]
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
 
     server = StdioServerParameters(
         command=sys.executable, args=["-m", "stayer", "--store", url, "mcp"]

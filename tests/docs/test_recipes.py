@@ -1,14 +1,18 @@
-"""The recipes for other libraries work. Those that are large, or not installed here, have stand-ins
-with just what a recipe uses of them.
+"""The recipes for other libraries work. Those that are too large have stand-ins with just what a
+recipe uses of them.
 """
 
 from __future__ import annotations
 
+import socket
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import blocks
+from stayer import Client
+from tests.docs.pages import PATIENCE, blocks
 from tests.docs.reader import Reader
 
 WEB, LOOPS, PROGRAMS = (
@@ -38,39 +42,79 @@ def test_fastapi(reader: Reader) -> None:
     follow(reader, WEB)
     write(
         reader,
-        fastapi="""
-class HTTPException(Exception):
-    pass
-
-class FastAPI:
-    def post(self, path): return lambda function: function
-    get = post
-""",
         use="""
-import asyncio, stayer.testing, web, reports
+import stayer.testing, web, reports
+from fastapi.testclient import TestClient
 
-async def main(store):
-    made = await web.create("ann", "may")
-    assert (await web.create("ann", "may"))["id"] == made["id"] == "report-ann-may"
-    assert (await web.look(made["id"]))["state"] == "pending"
+with stayer.testing.store(reports.app) as store, TestClient(web.api) as client:
+    made = [client.post("/reports/ann?month=may").json() for _ in range(2)]
+    assert made == [{"id": "report-ann-may", "state": "pending"}] * 2
     store.drain()
-    print(await web.look(made["id"]))
-    try:
-        await web.look("none")
-    except web.HTTPException as error:
-        print(error)
-
-with stayer.testing.store(reports.app) as store:
-    asyncio.run(main(store))
+    print(client.get("/reports/report-ann-may").json(), client.get("/reports/none").status_code)
 """,
     )
     said = reader.run("python3 use.py")
     assert "'state': 'complete', 'progress': 30" in said
-    assert said.endswith("404\n")
+    assert said.endswith(" 404\n")
 
 
-def test_django(reader: Reader) -> None:
-    pytest.importorskip("django.tasks")
+def test_an_app_that_gunicorn_has_loaded_before_it_forks(reader: Reader) -> None:
+    """Used by the parent, too; and its children answer side by side."""
+    write(
+        reader,
+        shop="""
+import os, stayer
+app = stayer.App()
+
+@app.task
+def look(pid: int) -> None: ...
+
+look.submit(0)
+loaded_by = os.getpid()
+
+def page(environ, start_response):
+    look.submit(os.getpid())
+    start_response("200 OK", [])
+    return [f"{loaded_by} {os.getpid()}".encode()]
+""",
+    )
+    listening = reader.folder / "socket"
+    server = reader.start(
+        "-m", "gunicorn", "--preload", "--workers=2", f"--bind=unix:{listening}", "shop:page"
+    )
+    try:
+        while not listening.exists():
+            assert server.poll() is None
+            time.sleep(0.02)
+        answers = [ask(listening).split() for _ in range(12)]
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+    [parent], children = ({each[place] for each in answers} for place in (0, 1))
+    assert parent not in children
+    with Client(f"sqlite:///{reader.folder}/data/stayer/stayer.db") as client:
+        told = [str(task.parameters) for task in client.find()]
+    assert sorted(told) == sorted(
+        f"{{'pid': {pid}}}" for pid in ["0", *(pid for _, pid in answers)]
+    )
+
+
+def ask(listening: Path) -> str:
+    """The body of the answer to a request."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE)
+        connection.connect(str(listening))
+        connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        with connection.makefile("rb") as file:
+            return file.read().rpartition(b"\r\n\r\n")[2].decode()
+
+
+@pytest.mark.parametrize("interface", ["django.tasks", "django_tasks"])
+def test_django(reader: Reader, interface: str) -> None:
+    """Django has it since 6.0, which needs Python 3.12; the package django-tasks is for others."""
+    is_new = sys.version_info >= (3, 12)
+    if is_new != (interface == "django.tasks"):
+        pytest.skip(f"{interface} is tested with Python {'before' if is_new else 'from'} 3.12")
     follow(reader, WEB)
     write(
         reader,
@@ -100,6 +144,8 @@ with stayer.testing.store(stayer_backend.app) as store:
     print(good.return_value, bad.status, bad.errors[0].exception_class.__name__)
 """,
     )
+    for file in reader.folder.glob("*.py"):
+        file.write_text(file.read_text().replace("django.tasks", interface))
     assert reader.run("python3 use.py") == "sent to ann FAILED ValueError\n"
 
 
@@ -197,18 +243,7 @@ print((task.folder / "report").read_text())
          ["True /models/last.ckpt", '"done": 1, "total": 2, "message": "loss 0.5000"']),
         ("transformers", "class TrainerCallback: ...", TRANSFORMERS,
          ["True /out/checkpoint-10", '"done": 10, "total": 40, "message": "loss 0.2500"']),
-        ("tqdm", """
-class tqdm:
-    def __init__(self, items, total=None, desc=""):
-        self.items, self.total, self.desc, self.n = items, len(items), desc, 0
-    def __iter__(self):
-        for item in self.items:
-            yield item
-            self.n += 1
-            self.display()
-    def display(self, *args, **kwargs):
-        print("bar", self.n)
-""", """
+        ("unused", "", """
 import stayer
 from stayer_tqdm import tqdm
 for each in tqdm("ab"): pass
@@ -216,7 +251,7 @@ task = stayer.Context.for_test()
 with task:
     for each in tqdm("abc", desc="letters"): pass
 print((task.folder / "report").read_text())
-""", ["bar 2\\n{", '"done": 3, "total": 3, "message": "letters"']),
+""", ["| 2/2 [", '"done": 3, "total": 3, "message": "letters"']),
         ("unused", "", """
 import stayer
 from stayer_rich import TaskProgress

@@ -87,7 +87,6 @@ def test_the_environment_of_threads_says_nothing_of_the_store(fleet: Fleet) -> N
     os.geteuid() != 0, reason="of its own user's a process that is shielded shows nothing"
 )
 def test_the_environment_of_a_server_says_nothing_of_the_store(fleet: Fleet) -> None:
-    pytest.importorskip("uvicorn")
     said = fleet.folder / "said"
     with said.open("wb") as output:
         server = subprocess.Popen(
