@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -249,6 +250,18 @@ class TestOfOnesOwn:
         assert [each.name for each in tmp_path.iterdir()] == ["stayer.toml"]
         monkeypatch.setenv("STAYER_STORE", "memory:")
         assert list(Client().find()) == []
+
+    def test_so_is_a_module_that_submits_when_pytest_imports_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("STAYER_STORE", raising=False)
+        monkeypatch.delenv("PYTEST_CURRENT_TEST")
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+        monkeypatch.chdir(tmp_path)
+        assert "PYTEST_VERSION" in os.environ
+        with pytest.raises(BadConfig, match="the default"):
+            Client()
+        assert list(tmp_path.iterdir()) == []
 
     def test_an_app_is_bound_for_a_while(self, tmp_path: Path) -> None:
         own = App("memory:")
