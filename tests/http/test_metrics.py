@@ -191,15 +191,21 @@ def test_each_alert_fires_when_it_should() -> None:
 
 
 @pytest.mark.long
-def test_prometheus_scrapes_it_and_an_alert_fires(tmp_path: Path, site: Site, store: Store) -> None:
-    """A real one: it understands the text, and tells of a worker that was lost."""
+def test_prometheus_scrapes_it_and_alerts_fire(tmp_path: Path, site: Site, store: Store) -> None:
+    """A real one: it understands the text, and tells of a late task, a queue that grows and a
+    worker that was lost. Its rules are those that are shipped, in seconds instead of hours.
+    """
     site("GET", "/metrics")
+    rules = (ALERTS / "stayer-alerts.yml").read_text(encoding="utf-8")
+    for usual, short in ((r"for: \w+", "for: 0s"), (r"\[\w+\]", "[10s]"), ("> 3600", "> 0")):
+        rules = re.sub(usual, short, rules)
+    (tmp_path / "rules.yml").write_text(rules, encoding="utf-8")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     (tmp_path / "token").write_text(site.tokens["read"])
     (tmp_path / "prometheus.yml").write_text(
         "global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}\n"
-        f"rule_files: [{ALERTS}/stayer-alerts.yml]\n"
+        "rule_files: [rules.yml]\n"
         "scrape_configs:\n"
         "  - job_name: stayer\n"
         f"    authorization: {{credentials_file: {tmp_path}/token}}\n"
@@ -221,13 +227,26 @@ def test_prometheus_scrapes_it_and_an_alert_fires(tmp_path: Path, site: Site, st
     def value(query: str) -> object:
         return ask(f"/api/v1/query?query={quote(query)}").get("result")
 
+    def fires(alert: str) -> bool:
+        return bool(value(f'ALERTS{{alertname="{alert}", alertstate="firing"}}'))
+
     try:
         _until(lambda: bool(value("stayer_workers_lost_total == 0")))
         register(store, "judge")
         register(store, "w")
+        for _ in range(3):
+            apply(store, started(store, name="train"), Done())
+        assert not fires("StayerTaskLate")
+        started(store, name="train")
+        _until(lambda: fires("StayerTaskLate"))
+
+        assert not fires("StayerQueueGrows")
+        _until(lambda: (fill(store, 1), fires("StayerQueueGrows"))[1])
+
+        assert not fires("StayerWorkerLost")
         store.bury("judge", {"w": 1})
         _until(lambda: bool(value("stayer_workers_lost_total == 1")))
-        _until(lambda: bool(value('ALERTS{alertname="StayerWorkerLost", alertstate="firing"}')))
+        _until(lambda: fires("StayerWorkerLost"))
     finally:
         process.terminate()
         process.wait()
