@@ -178,6 +178,7 @@ class PoolFleet(Fleet):
                     "--lease", f"{lease}s", "--grace", f"{grace}s", "--node", name, *options,
                 ],
                 cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                env=self._environment(),
             )  # fmt: skip
         self.workers.append(process)
         return process.pid

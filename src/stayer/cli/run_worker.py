@@ -18,7 +18,7 @@ from stayer.cli.exit_codes import DRAINED
 from stayer.cli.output import note
 from stayer.cli.state_dirs import default_state_dir
 from stayer.cli.worker_options import WorkerPlan
-from stayer.core.errors import BadConfig, BadInput
+from stayer.core.errors import BadInput
 from stayer.core.safe_text import LogLevel, log_printably
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def run_worker(
 ) -> int:
     """Take tasks until told to end; return the exit code. When the store is there, call `ready`."""
     from stayer.cli.hide_credentials import hide_credentials
+    from stayer.config import token_for
     from stayer.core.decoding import convert
     from stayer.service.notify.deliverer import deliver_meanwhile
     from stayer.worker.handlers import configure
@@ -55,8 +56,6 @@ def run_worker(
     hide_credentials()
     plan = planned()
     has_begun = begin_daemon(plan.daemon, plan.log) if plan.daemon else lambda: None
-    if plan.threads is not None:
-        _refuse_threads(given.config().store)
     if plan.ignored_note:
         note(plan.ignored_note)
     settings, environment = _handler_settings(plan)
@@ -108,6 +107,7 @@ def run_worker(
     about = {
         **behaviour(),
         "store": given.config().store,
+        "token": token_for(given.config()),
         "app": handlers.app,
         "names": handlers.names,
         "threads": plan.threads,
@@ -148,16 +148,6 @@ def _code_rules(
         shared=shared is not None,
     )
     return code, image_rules(allow=allow_image, variables=variables, limits=limits, path=path)
-
-
-def _refuse_threads(url: str) -> None:
-    """Refuse threads behind a server before it is waited for: short tasks are worth no request."""
-    scheme = url.partition("://")[0]
-    if scheme in ("http", "https"):
-        raise BadConfig(
-            f"--threads: {scheme}://… is a server, and threads need the store behind it: give its "
-            "URL (sqlite:…, redis:…), or leave out --threads"
-        )
 
 
 def _retry_until_reachable(ask: Callable[[], T]) -> T:

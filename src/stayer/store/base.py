@@ -101,6 +101,10 @@ class StoreBase(Protocol):
         """
         raise Refused(f"{self.url} is no SQL database: it has no tables to make")
 
+    def work_as(self, worker: str) -> None:
+        """Ask in the name of this worker, which beats elsewhere: in another process of its node."""
+        return
+
     def close(self) -> None:
         """Release all connections. Using the store again opens new ones."""
 

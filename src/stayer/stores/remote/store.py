@@ -205,6 +205,9 @@ class HttpStore(LeftToServer):
         body = records.flow_submission(flow, tasks)
         return bool(self._ask("POST", "/v1/flows", body=body)["fresh"])
 
+    def work_as(self, worker: str) -> None:
+        self._work.worker = worker
+
     # Files
 
     def put_file(self, sha256: str, data: bytes | None) -> bool:

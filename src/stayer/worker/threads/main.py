@@ -59,7 +59,9 @@ def begin(descriptor: int) -> NoReturn:
     _collect_less_often()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     begun_file = InFlightFile(Path(setup.state) / BEGUN, setup.threads)
-    pool = Pool(setup, open_store(setup.store), app, begun_file, link)
+    store = open_store(setup.store, token=setup.token)
+    store.work_as(setup.worker)
+    pool = Pool(setup, store, app, begun_file, link)
     if setup.pings:
         with suppress(OSError):  # the worker is gone
             link.send(Pong(0))  # ready; a task may keep it from answering from the first moment on

@@ -36,6 +36,8 @@ class Setup(Struct, frozen=True, tag=True, kw_only=True):
     """It understands a Pong. An older worker, whose code was upgraded while it runs, does not: it
     would listen no more."""
     log_level: LogLevel = "info"
+    token: str | None = None
+    """For a store that is a server."""
 
 
 class News(Struct, frozen=True, tag=True):

@@ -60,6 +60,7 @@ class ThreadOptions(Struct, frozen=True, kw_only=True):
 
     store: str
     """The URL with its password, for the pool."""
+    token: str | None = None
     app: str
     names: tuple[str, ...]
     """Of the tasks in it, as patterns."""
@@ -354,6 +355,7 @@ class ThreadsWorker(BeatingWorker):
         with self._starting:
             setup = protocol.Setup(
                 store=options.store,
+                token=options.token,
                 worker=self._state.worker_id,
                 app=options.app,
                 queues=options.queues,
