@@ -23,6 +23,7 @@ from stayer.core.worker_model import WorkerState
 from stayer.stores import open_store
 from stayer.worker.signals import HANDLED_SIGNALS
 from tests.cli.running import Here
+from tests.client.own_store import install
 from tests.docs.named import look_up_command, look_up_python, look_up_route, rows, spans
 from tests.faults.fleet import until
 from tests.servers.finding import redis_binary
@@ -101,6 +102,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @pytest.fixture
 def path(filled: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(install(tmp_path))  # somebody's own store
     found = tmp_path / "tasks.db"
     found.touch(0o600)
     found.write_bytes(filled)
