@@ -147,7 +147,7 @@ func (s *session) beat() error {
 		"running": named,
 	}
 	s.mutex.Unlock()
-	_, found, err := s.tell("/beat", body, s.lease/8)
+	_, found, err := s.tell("/beat", body, s.lease/4)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ async function live() {
         protocol: 1, number: ++number, nonce: random(), lease: lease / 1000, queues: [queue], slots: 1, node: hostname(),
         pid: process.pid, version: "worker.mjs", handles: { names: ["*"], plain: true }, running: named,
       },
-      lease / 8,
+      lease / 4,
     );
     goodFrom = sent;
     draining ||= answer.drain;

@@ -108,7 +108,7 @@ final class Session
                 'running' => $named ? [$named] : [],
             ]);
         }
-        [$status, $answer] = $this->ask('/beat', json_decode($this->beat), $this->lease / 8);
+        [$status, $answer] = $this->ask('/beat', json_decode($this->beat), $this->lease / 4);
         if ($status !== 200) {
             if ($this->goodFrom === 0.0) {
                 sleep(1); // nothing runs yet

@@ -89,7 +89,7 @@ class Session
     _, answer = tell("POST", "/beat", {
       protocol: 1, number: @number += 1, nonce: SecureRandom.hex(16), lease: LEASE, queues: [@queue], slots: 1,
       node: Socket.gethostname, pid: Process.pid, version: "worker.rb", handles: { names: ["*"], plain: true }, running: named
-    }, timeout: LEASE / 8)
+    }, timeout: LEASE / 4)
     @good_from = sent
     @draining ||= answer["drain"]
     return unless task

@@ -81,7 +81,7 @@ new_beat() {
 # For how long a request may take: never past the moment at which everything has to stop.
 left_of_lease() {
     left=$((${stop_at:-$(($(now) + lease))} - $(now)))
-    [ $left -lt $((lease / 8 + 1)) ] || left=$((lease / 8 + 1))
+    [ $left -lt $((lease / 4 + 1)) ] || left=$((lease / 4 + 1))
     [ $left -gt 0 ] || left=1
     echo $left
 }

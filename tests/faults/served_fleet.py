@@ -81,11 +81,14 @@ class ServedFleet(Fleet):
 
 
 class LossyProxy:
-    """Passes requests on, perhaps slowly, and loses the answers to every third of them."""
+    """Passes requests on, perhaps slowly, and loses the answers to every third of them, if it does
+    not keep all.
+    """
 
-    def __init__(self, port: int, *, delay_s: float = 0.0) -> None:
+    def __init__(self, port: int, *, delay_s: float = 0.0, loses: bool = True) -> None:
         self._server_port = port
         self._delay_s = delay_s
+        self._loses = loses
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self.lost = 0
@@ -111,7 +114,7 @@ class LossyProxy:
             while answer := server.recv(65536):
                 time.sleep(self._delay_s)
                 self._count += 1
-                if self._count % 3 == 0:
+                if self._loses and self._count % 3 == 0:
                     self.lost += 1
                     client.shutdown(socket.SHUT_RDWR)
                     return

@@ -150,6 +150,21 @@ def test_answers_that_get_lost_run_nothing_twice(fleet: ServedFleet) -> None:
     assert all(fleet.endings(id).count("done") == 1 for id in ids)
 
 
+def test_a_server_that_answers_each_beat_too_late_costs_only_time(fleet: ServedFleet) -> None:
+    proxy = LossyProxy(fleet.server.port, delay_s=1.0, loses=False)  # an eighth is 0.75 s
+    fleet.url = proxy.url
+    fleet.worker("one", lease=6)
+    fleet.stamper("a")
+    fleet.until_stamped("a", more_than=0)
+    began = moment()
+    until(lambda: moment() - began > 18.0 or fleet.is_fenced("a", "one"))
+    assert not fleet.is_fenced("a", "one")
+    fleet.finish("a")
+    task = fleet.until_ended("a")
+    assert (task.state, task.attempt) == ("complete", 1)
+    proxy.close()
+
+
 class ServerChaos(Chaos):
     """Does harm to servers too: kills them, stops them, and starts them again."""
 

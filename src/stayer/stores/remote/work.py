@@ -47,17 +47,28 @@ class RemoteWork:
         self._uploads = Uploads(connection)
         self.worker: str | None = None
         """Who beats here."""
+        self._is_slow = False
+        """Whether the server did not answer the last beat in time: then there is twice the time, or
+        one that is always as slow would never be heard.
+        """
 
     # The lease
 
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         """Send one request, whatever the worker runs; logs and checkpoints go beside it."""
-        shown = self._ask(
-            "POST",
-            path_of("work", worker.id, "beat"),
-            body=_beat_json(worker, number, nonce, reports),
-            patience=min(max(_BEAT_S[0], worker.lease * _BEAT_SHARE), _BEAT_S[1]),
-        )
+        in_time = min(max(_BEAT_S[0], worker.lease * _BEAT_SHARE), _BEAT_S[1])
+        began = time.monotonic()
+        try:
+            shown = self._ask(
+                "POST",
+                path_of("work", worker.id, "beat"),
+                body=_beat_json(worker, number, nonce, reports),
+                patience=2 * in_time if self._is_slow else in_time,
+            )
+        except StoreUnreachable:
+            self._is_slow = True
+            raise
+        self._is_slow = time.monotonic() - began > in_time
         self.worker = worker.id
         answer = convert(
             {
