@@ -197,6 +197,39 @@ class TestTakes:
         assert all(each == found[0] for each in found)
         assert [task.id for task in store.holdings("node-7")] == found[0], "the others went back"
 
+    def test_with_the_same_key_that_wait_at_two_servers_are_given_one_answer(
+        self,
+        store: Store,
+        node: Node,
+        tmp_path: Path,
+        url: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        waiting: list[str] = []
+        found: list[list[str]] = []
+        wait = Bells.wait
+
+        async def note(bells: Bells, *arguments: Any) -> str:
+            waiting.append(arguments[-1])
+            return await wait(bells, *arguments)
+
+        def ask(asking: Node) -> None:
+            found.append([task["id"] for task in asking.take(key="k", wait=20)])
+
+        monkeypatch.setattr(Bells, "wait", note)
+        with served_here(tmp_path, url, node.site) as other:
+            threads = [
+                threading.Thread(target=ask, args=(each,))
+                for each in (node, Node(other, node.token))
+            ]
+            for thread in threads:
+                thread.start()
+            until(lambda: len(waiting) >= 2, "for both to wait")
+            put(store, "a")
+            for thread in threads:
+                thread.join()
+        assert found == [["a"], ["a"]]
+
     def test_leave_out_what_is_not_held_any_more(self, store: Store, node: Node) -> None:
         put(store, "a", "b")
         node.take(key="k", limit=2)

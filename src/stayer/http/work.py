@@ -217,11 +217,19 @@ class _Take:
         while True:
             since = await bells.listen(None, self._queues)  # before the look that it guards
             found = await self.once()
+            if not found and (given := await self._given_elsewhere()) is not None:
+                return given
             left = deadline - time.monotonic()
             if found or left <= 0 or bells.closed:
                 return found
             await bells.wait(None, self._queues, since, left)
             check_still_allowed(self._call)
+
+    async def _given_elsewhere(self) -> list[Task] | None:
+        """Return what the same request was given, which may wait at another server, too."""
+        given = self._call.service.remote_workers.given
+        found: list[Task] | None = await self._call.ask(given, self._worker, self._call.body.key)
+        return found
 
 
 async def wait(call: Call) -> Answer:
