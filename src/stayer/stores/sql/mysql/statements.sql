@@ -10,16 +10,16 @@
 --   set a column to what it is.
 
 -- name: submit
+-- The share is found once for all rows, by submit.find_share: a subquery in each row opens its table for each.
 INSERT INTO stayer_tasks (id, parameters, history, share, {new})
-VALUES (
-    ?1, {packed ?2}, concat('[', ?3, ?4),
-    (SELECT CASE q.fair WHEN 'owner' THEN coalesce(?6, '') WHEN 'key' THEN coalesce(?7, '') ELSE '' END
-     FROM stayer_queues AS q WHERE q.name = ?5 AND q.lined),
-    {new_values}
-);
+VALUES (?1, {packed ?2}, concat('[', ?3, ?4), @stayer_share, {new_values});
+
+-- name: submit.find_share
+-- queue, owner, key: the share of tasks that come by the next statements.
+SET @stayer_share = ({submit.share});
 
 -- name: submit.joined
--- The same in a transaction of the caller's own, where a subquery would lock the queue's row: its share is known.
+-- The same in a transaction of the caller's own, where looking would lock the queue's row: its share is known.
 INSERT INTO stayer_tasks (id, parameters, history, share, {new})
 VALUES (?1, {packed ?2}, concat('[', ?3, ?4), {their_share}, {new_values});
 

@@ -222,6 +222,8 @@ class MySqlTransaction:
             with self._database.looking() as other:
                 found = other.one("submit.share", *common[1:4])
             statement, common = "submit.joined", (*common, None if found is None else found[0])
+        else:
+            self.defer([self._statements["submit.find_share"](common[1:4])])
         texts = [self._statements[statement].alike(part, common) for part in parts]
         self.inserting = True
         if not self.may_stay_open:
