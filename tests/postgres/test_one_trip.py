@@ -15,9 +15,13 @@ from stayer.core.lifecycle import decide
 from stayer.core.model import Fault, Filter, LogPiece, Policy, Progress, Report, Task
 from stayer.core.worker_model import EVERYTHING
 from stayer.stores import open_store
+from stayer.stores.sql.bulk import BulkThatRemembers
+from stayer.stores.sql.insert import Births, BirthsInGroups
 from stayer.stores.sql.postgres import PostgresStore
+from stayer.stores.sql.postgres.fast import FastBulk, _SentBirths
 from stayer.stores.sql.postgres.transaction import PostgresTransaction
 from stayer.stores.sql.store import SqlStore
+from stayer.stores.sql.transaction import Transaction
 from tests.contract.builders import (
     Clock,
     beat,
@@ -43,24 +47,41 @@ def trips(store: PostgresStore, tmp_path: Path) -> Trips:
     or `Query` asks for an answer that is waited for.
     """
     register(store)
-    store._database._keep_up = lambda: None  # type: ignore[method-assign]
 
     def count(act: Callable[[], object]) -> int:
-        store.now()  # which is asked for once a second
-        pool = store._database.pool
-        connection = pool.take()
-        pool.close()
-        with open(tmp_path / "trace", "w+") as trace:
-            connection.pgconn.trace(trace.fileno())
-            pool.put(connection)
-            act()
-            connection.pgconn.untrace()
-            trace.seek(0)
-            sent = [line.split("\t") for line in trace]
-        asked = [words for words in sent if "F" in words[:2] or "F" in words[1:3]]
+        asked = sent(store, act, tmp_path)
         return sum(words[-1].strip() == "Sync" or "Query" in words for words in asked)
 
     return count
+
+
+@pytest.fixture
+def statements(tmp_path: Path) -> Callable[[PostgresStore, Callable[[], object]], int]:
+    """How many statements it takes, BEGIN and COMMIT among them."""
+
+    def count(store: PostgresStore, act: Callable[[], object]) -> int:
+        asked = sent(store, act, tmp_path)
+        return sum("Bind" in words or "Query" in words for words in asked)
+
+    return count
+
+
+def sent(store: PostgresStore, act: Callable[[], object], folder: Path) -> list[list[str]]:
+    """The messages that the server gets for this, as libpq writes them down."""
+    store._database._keep_up = lambda: None  # type: ignore[method-assign]
+    store._database._send = lambda *_: False  # type: ignore[method-assign]
+    store.now()  # which is asked for once a second
+    pool = store._database.pool
+    connection = pool.take()
+    pool.close()
+    with open(folder / "trace", "w+") as trace:
+        connection.pgconn.trace(trace.fileno())
+        pool.put(connection)
+        act()
+        connection.pgconn.untrace()
+        trace.seek(0)
+        lines = [line.split("\t") for line in trace]
+    return [words for words in lines if "F" in words[:2] or "F" in words[1:3]]
 
 
 def settled(store: PostgresStore) -> None:
@@ -121,6 +142,33 @@ class TestRoundTrips:
             beat(store, "w", number, *reports)
         assert trips(lambda: beat(store, "w", 10)) == 1
         assert trips(lambda: beat(store, "w", 11, *reports)) == 2
+
+
+class TestOneStatement:
+    def test_what_one_statement_does_needs_no_begin(
+        self, store: PostgresStore, statements: Callable[..., int]
+    ) -> None:
+        register(store)
+        settled(store)
+        fill(store, 9)
+        two = [new(name, generated=True) for name in ("a", "b")]
+        assert statements(store, lambda: store.submit(two)) == 1
+        tasks = take(store, limit=5)
+        done = [decide(task, Done()) for task in tasks]
+        assert statements(store, lambda: store.turn("w", done, ["q"], 1, EVERYTHING)) == 1
+        [task] = take(store)
+        assert statements(store, lambda: store.commit([decide(task, Start(pid=1))])) == 1
+
+    def test_it_is_read_committed_whatever_the_role_has(self, server: PostgresServer) -> None:
+        setting = "default_transaction_isolation=serializable"
+        store = open_store(f"{server.url()}&options=-c%20{setting}")
+        assert isinstance(store, PostgresStore)
+        with store._database._connection() as connection:
+            assert connection.is_usual
+            assert connection.execute("SHOW transaction_isolation").fetchone() == (
+                "read committed",
+            )
+        store.close()
 
 
 class Both:
@@ -312,3 +360,35 @@ def test_a_commit_of_which_nobody_knows_is_found_out_about(
     assert done.state == "complete"
     assert [event.event for event in store.events(task.id)] == ["pending", "reserved", "complete"]
     check_counts(store)
+
+
+class _Apart(_SentBirths):
+    """Enters tasks, their events and the counters one after the other."""
+
+    write = BirthsInGroups.write
+
+
+class _ApartBulk(FastBulk):
+    expect_no_defaults = BulkThatRemembers.expect_no_defaults
+
+    def births(self, tx: Transaction) -> Births:
+        return _Apart(tx)
+
+
+def test_tasks_that_come_by_one_statement_leave_what_several_leave(both: Both) -> None:
+    both.long._database.bulk = _ApartBulk()
+
+    def offer(_: Any, store: SqlStore) -> None:
+        store.submit([new(f"plain-{number}", generated=True) for number in range(3)])
+        store.submit([new("later", generated=True, eta=store.now() + 100)])
+        store.submit([new("behind", generated=True, after=("plain-0",))])
+        store.set_queue("fair", fair="owner")
+        store.submit([new("line", generated=True, queue="fair", owner="ann")])
+        store.set_queue("fair", defaults={"retries": 2})
+        store.submit([new("usual", generated=True, queue="fair")])
+
+    both.do(offer)
+    both.check()
+    [shown] = both.short.get(["usual"])
+    assert shown is not None
+    assert shown.policy.retries == 2

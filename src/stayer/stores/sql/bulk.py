@@ -88,8 +88,12 @@ class BulkThatRemembers(Bulk):
     def __init__(self) -> None:
         self._without_defaults: set[str] = set()
 
+    def had_no_defaults(self, queues: Sequence[str]) -> bool:
+        """Whether none of these had any when somebody last looked."""
+        return self._without_defaults.issuperset(queues)
+
     def expect_no_defaults(self, tx: Transaction, queues: Sequence[str]) -> bool:
-        if not self._without_defaults.issuperset(queues):
+        if not self.had_no_defaults(queues):
             return False
         tx.send("queue.expect_no_defaults", [(tx.array(queues),)])
         return True

@@ -19,6 +19,9 @@ from stayer.stores.sql.forking import mind_forks
 
 _SPACING = 0.005
 """The least time between two sendings: under load there is one for many commits."""
+_UNHEARD = 0.05
+"""The same after one that nobody has heard. Each of eight processes that submit as fast as they can
+would else send two hundred times a second, to nobody."""
 _UPKEEP = 1.0
 """How often what was counted is put together, while there is something new."""
 _IDLE = 5.0
@@ -31,7 +34,7 @@ class Afterwards:
     """Collects what is to be sent and sends it soon."""
 
     def __init__(
-        self, send: Callable[[list[str], bool], None], upkeep: Callable[[], object]
+        self, send: Callable[[list[str], bool], bool], upkeep: Callable[[], object]
     ) -> None:
         self._send = send
         self._upkeep = upkeep
@@ -44,8 +47,7 @@ class Afterwards:
         self._guard = threading.Condition()
         self._messages: dict[str, None] = {}
         self._has_events = self._has_counts = False
-        self._is_busy = False
-        self._is_closing = False
+        self._is_closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._kept_up = time.monotonic()
 
@@ -56,7 +58,7 @@ class Afterwards:
             self._has_events |= has_events
             self._has_counts = True
             if self._thread is None:
-                self._is_closing = False
+                self._is_closing.clear()
                 self._thread = threading.Thread(target=self._run, name="stayer-wake", daemon=True)
                 self._thread.start()
             self._guard.notify()
@@ -64,7 +66,7 @@ class Afterwards:
     def close(self) -> None:
         """Send what there is, and end the thread."""
         with self._guard:
-            self._is_closing = True
+            self._is_closing.set()
             self._guard.notify()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -73,21 +75,22 @@ class Afterwards:
     def _run(self) -> None:
         while (found := self._next()) is not None:
             messages, has_events, is_time = found
+            spacing = _SPACING
             try:
-                if messages or has_events:
-                    self._send(messages, has_events)
+                if (messages or has_events) and not self._send(messages, has_events):
+                    spacing = _UNHEARD
                 if is_time:
                     self._upkeep()
             except StayerError:
                 pass  # whoever asks the store for something hears why
-            time.sleep(_SPACING if not self._is_closing else 0)
+            self._is_closing.wait(spacing)
 
     def _next(self) -> tuple[list[str], bool, bool] | None:
         """What is to be sent now, and whether it is time for upkeep; None: nothing more."""
         with self._guard:
             while True:
                 due = self._kept_up + _UPKEEP - time.monotonic()
-                is_time = self._has_counts and due <= 0 and not self._is_closing
+                is_time = self._has_counts and due <= 0 and not self._is_closing.is_set()
                 if self._messages or self._has_events or is_time:
                     found = list(self._messages), self._has_events, is_time
                     self._messages, self._has_events = {}, False
@@ -95,7 +98,7 @@ class Afterwards:
                         self._has_counts, self._kept_up = False, time.monotonic()
                     return found
                 wait = due if self._has_counts else _IDLE
-                if self._is_closing or not (self._guard.wait(wait) or self._has_counts):
+                if self._is_closing.is_set() or not (self._guard.wait(wait) or self._has_counts):
                     self._thread = None
                     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeAlias
+from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -29,7 +29,14 @@ from stayer.stores.sql.postgres.wake import Listener, ServerWaiter
 from stayer.stores.sql.server_clock import ServerClock
 from stayer.stores.sql.transaction import Cell, Row, Transaction
 
-Connection: TypeAlias = psycopg.Connection[Row]
+
+class Connection(psycopg.Connection[Row]):
+    """A connection of ours."""
+
+    is_usual = False
+    """Whether a statement by itself is a transaction as `_WRITE` has it."""
+
+
 _PREPARED_AFTER, _PREPARED = 3, 400
 """After how many uses a statement is prepared, and how many a connection keeps: all there are."""
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
@@ -169,7 +176,7 @@ class Database:
 
     def open(self, conninfo: str) -> Connection:
         """A new connection."""
-        connection: Connection = psycopg.connect(
+        connection = Connection.connect(
             conninfo, autocommit=True, prepare_threshold=_PREPARED_AFTER
         )
         connection.prepared_max = _PREPARED
@@ -180,6 +187,9 @@ class Database:
             # A pooler is between, which may give every transaction another server connection.
             self.is_pooled = True
             connection.prepare_threshold = None
+        else:
+            cursor.execute("SET default_transaction_isolation TO 'read committed'")
+            connection.is_usual = True
         if self._clock.read() is None:
             self._asked(cursor)
         return connection
@@ -196,7 +206,10 @@ class Database:
             now = self._given_clock() if self._given_clock is not None else self._clock.read()
             if now is None:
                 now = self._asked(raw_cursor(connection))
-            yield PostgresTransaction(connection, self._statements, now, begin, self.bulk)
+            yield PostgresTransaction(
+                connection, self._statements, now, begin, self.bulk,
+                is_usual=begin is _WRITE and connection.is_usual,
+            )  # fmt: skip
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
@@ -255,12 +268,16 @@ class Database:
             cursor.execute(self._statements["listening"], (channel,))
         return connection
 
-    def _send(self, messages: list[str], has_events: bool) -> None:
-        asked = [("notify", (self.address.channel, messages))] if messages else []
+    def _send(self, messages: list[str], has_events: bool) -> bool:
+        """Whether somebody heard it. A statement by itself: what it does is the same at every
+        isolation level.
+        """
+        channels = [self.address.channel] * len(messages)
         if has_events:
-            asked.append(("notify", (self.address.events_channel, [""])))
-        with translated(self.address.url):
-            self._alone(asked)
+            channels, messages = [*channels, self.address.events_channel], [*messages, ""]
+        with translated(self.address.url), self._connection() as connection:
+            cursor = raw_cursor(connection)
+            return bool(cursor.execute(self._statements["notify"], (channels, messages)).rowcount)
 
     def _keep_up(self) -> None:
         with translated(self.address.url):

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from stayer.stores.sql.dialect import Dialect, Statements
+from stayer.stores.sql.rows import NEW_VALUES
 from stayer.stores.sql.table_names import DEFAULT_PREFIX, with_prefix
 from stayer.stores.sql.transaction import Cell
 
@@ -62,6 +63,12 @@ class PostgresDialect(Dialect):
 
 
 DIALECT = PostgresDialect()
+_FIRST_MORE = int(NEW_VALUES.rpartition("?")[2]) + 1
+_COLUMNS = {
+    f"more {place}": f"?{_FIRST_MORE + place}::{kind}"
+    for place, kind in enumerate(("float8", "text", "bigint", "bigint", "bigint", "boolean"))
+}
+"""Parameters behind those that new tasks have in common, in the statement `fast.submit_whole`."""
 
 
 class PostgresStatements(Statements):
@@ -71,7 +78,9 @@ class PostgresStatements(Statements):
         self._schema = schema
         # A table or function; not where it stands before a column.
         self._name = re.compile(rf"\b{prefix}[a-z_]+(?![a-z_.])")
-        super().__init__(DIALECT, {}, _HERE / "statements.sql", _HERE / "fast.sql", prefix=prefix)
+        super().__init__(
+            DIALECT, _COLUMNS, _HERE / "statements.sql", _HERE / "fast.sql", prefix=prefix
+        )
 
     def named(self, text: str) -> str:
         text = with_prefix(text, self._prefix)

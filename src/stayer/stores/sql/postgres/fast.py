@@ -5,6 +5,7 @@ leaves the same behind as the plain way (`bulk.py`), which is the one to read fi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, cast
 
 from stayer.core.model import Change, Task
 from stayer.core.worker_model import Handles
@@ -15,8 +16,14 @@ from stayer.stores.sql.insert import Births, BirthsInGroups
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.postgres.shortcuts import Shortcuts
 from stayer.stores.sql.reserve import handled
-from stayer.stores.sql.rows import changed_cell, task_from_row, value_cell
+from stayer.stores.sql.rows import cells_in_common, changed_cell, task_from_row, value_cell
 from stayer.stores.sql.transaction import Cell, Numbers, Transaction
+
+if TYPE_CHECKING:
+    from stayer.stores.sql.postgres.transaction import PostgresTransaction
+
+SUBMIT = "fast.submit_whole"
+_FIRST_STATES = ("waiting", "scheduled", "pending")
 
 
 class FastBulk(BulkThatRemembers):
@@ -60,6 +67,12 @@ class FastBulk(BulkThatRemembers):
         row = tx.one("reserve.place", seq)
         if row is not None:
             self._shortcuts.begin_at(queue, lane, (row[0], row[1], row[2]), anew=anew)
+
+    def expect_no_defaults(self, tx: Transaction, queues: Sequence[str]) -> bool:
+        if not self.had_no_defaults(queues):
+            return False
+        _mine(tx).without_defaults = queues
+        return True
 
     def births(self, tx: Transaction) -> Births:
         return _SentBirths(tx)
@@ -184,8 +197,31 @@ def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> froz
     return done
 
 
+def _mine(tx: Transaction) -> PostgresTransaction:
+    """The transaction, which is one of this database."""
+    return cast("PostgresTransaction", tx)
+
+
 class _SentBirths(BirthsInGroups):
     """They are sent with the rest: an id that is there already is heard of at the commit."""
+
+    def write(self) -> bool:
+        """Tasks that are all alike come by one statement, with all that they leave behind."""
+        tx, groups = _mine(self._tx), self._groups
+        expected, tx.without_defaults = tx.without_defaults, ()
+        if len(groups) != 1:
+            if expected:
+                tx.send("queue.expect_no_defaults", [(tx.array(expected),)])
+            return super().write()
+        [group] = groups
+        first = tx.numbers().take(len(group.ids))
+        queue, at, state = group.new.queue, group.born.at, group.born.state
+        counts = [len(group.ids) * (state == each) for each in _FIRST_STATES]
+        common = cells_in_common(group.new, group.born)
+        more = (at, state, *counts, queue in expected)
+        tx.send(SUBMIT, [(tx.array(group.ids), group.forms, first, *common, *more)])
+        tx.notify([queue], ())
+        return True
 
     def enter(
         self, ids: Sequence[str], forms: Sequence[Cell], first: int, common: Sequence[Cell]

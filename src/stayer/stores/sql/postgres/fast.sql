@@ -69,6 +69,34 @@ SELECT each.id, each.parameters, '[' || (?3 + each.place - 1)::text || ?4,
     {new_values}
 FROM unnest(?1::text[], ?2::text[]) WITH ORDINALITY AS each (id, parameters, place);
 
+-- name: fast.submit_whole
+-- The same with their event and the counters, so one statement is all of it. Behind that: when, the state that they are
+-- in, how many more are waiting, scheduled and pending, and whether the queue has no defaults, as far as the caller
+-- knows; if it has, the transaction ends (../bulk.py).
+WITH made AS (
+    INSERT INTO stayer_queues (name)
+    SELECT ?5 WHERE NOT EXISTS (SELECT 1 FROM stayer_queues AS q WHERE q.name = ?5)
+    ON CONFLICT (name) DO NOTHING
+),
+told AS (
+    INSERT INTO stayer_new_events (at, ids, queue, event)
+    VALUES ({more 0}, to_json(?1::text[])::text, ?5, {more 1})
+),
+counted AS (
+    INSERT INTO stayer_counts (queue, waiting, scheduled, pending)
+    VALUES (?5, {more 2}, {more 3}, {more 4})
+)
+INSERT INTO stayer_tasks (id, parameters, history, share, {new})
+SELECT each.id, each.parameters, '[' || (?3 + each.place - 1)::text || ?4,
+    (SELECT CASE
+         WHEN {more 5} AND q.defaults IS NOT NULL THEN stayer_not_as_expected()::text
+         WHEN NOT q.lined THEN NULL
+         WHEN q.fair = 'owner' THEN coalesce(?6, '') WHEN q.fair = 'key' THEN coalesce(?7, '') ELSE ''
+     END
+     FROM stayer_queues AS q WHERE q.name = ?5),
+    {new_values}
+FROM unnest(?1::text[], ?2::text[]) WITH ORDINALITY AS each (id, parameters, place);
+
 -- name: fast.submit_warily
 -- The same in a transaction that is not ours: one that is there is left as it is.
 {fast.submit}

@@ -154,11 +154,11 @@ SELECT pg_advisory_xact_lock(stayer_key('unique ' || queue || ' ' || "unique"))
 FROM stayer_tasks WHERE id = ? AND "unique" IS NOT NULL;
 
 -- name: notify
--- channel, messages, whether somebody may listen is asked by a lock that those who listen hold. Nobody waits for
--- the disk.
-SELECT set_config('synchronous_commit', 'off', true), pg_notify(?1, message)
-FROM unnest(?2::text[]) AS messages (message)
-WHERE NOT pg_try_advisory_xact_lock(stayer_key(?1));
+-- channels, messages (of one length), whether somebody may listen is asked by a lock that those who listen hold.
+-- Nobody waits for the disk.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify(channel, message)
+FROM unnest(?1::text[], ?2::text[]) AS messages (channel, message)
+WHERE NOT pg_try_advisory_xact_lock(stayer_key(channel));
 
 -- name: notify.within
 -- channel, messages: as a part of somebody's own transaction.

@@ -17,6 +17,7 @@ from stayer.stores.sql.dialect import Dialect, Statements
 from stayer.stores.sql.forking import mind_forks
 from stayer.stores.sql.joined import LOOKED_UP, newest
 from stayer.stores.sql.postgres.dialect import DIALECT
+from stayer.stores.sql.postgres.fast import SUBMIT
 from stayer.stores.sql.transaction import UNASKED, Cell, Composed, Named, Row, Transaction
 
 TURN, WHOLE = "turn.whole", "commit.whole"
@@ -83,7 +84,9 @@ _Unsent: TypeAlias = tuple[str, Sequence[Cell] | None, psycopg.RawCursor[Row] | 
 class PostgresTransaction:
     """A transaction on a connection (see `Transaction`). It begins with the first statement; what
     nobody waits for goes to the server with the next one, and the last with the commit: so most
-    operations take two or three round trips.
+    operations take two or three round trips. One that is a single statement in the end is sent
+    without BEGIN and COMMIT, which cost about as much as the statement, if `is_usual`: what the
+    server has by default is what BEGIN would say.
     """
 
     def __init__(
@@ -93,9 +96,12 @@ class PostgresTransaction:
         now: float,
         begin: str | None,
         bulk: Bulk,
+        *,
+        is_usual: bool = False,
     ) -> None:
         self._connection = connection
         self._is_ours = begin is not None
+        self._is_usual = is_usual
         self._cursor = self._new_cursor()
         self._statements = statements
         self._unsent: list[_Unsent] = [(begin, None, None)] if begin else []
@@ -108,6 +114,8 @@ class PostgresTransaction:
         self.dialect: Dialect = DIALECT
         self.bulk = bulk
         self.array = DIALECT.array
+        self.without_defaults: Sequence[str] = ()
+        """Queues of which somebody has to see that they still have no defaults."""
         self.messages: dict[str, None] = {}
         """Whom to wake once it is committed."""
         self.has_events = False
@@ -159,7 +167,7 @@ class PostgresTransaction:
         return sum(cursor.rowcount for cursor in cursors)
 
     def send(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> None:
-        self.has_events |= statement == "event"
+        self.has_events |= statement in ("event", SUBMIT)
         if statement == "count" and self.make_queues is not None:
             parameters = list(parameters)
             self.make_queues([row[-1] for row in parameters])
@@ -198,6 +206,10 @@ class PostgresTransaction:
         if not self.has_begun and len(self._unsent) < 2:
             return
         if last is not None:
+            if len(self._unsent) == 2 and self._is_whole():
+                del self._unsent[0]
+                self._send_all()
+                return
             self._unsent.append((last, None, None))
         with self._connection.pipeline():
             self._send_all()
@@ -220,11 +232,19 @@ class PostgresTransaction:
         if not self._unsent and not self._commits:
             assert not self.is_committed, "it is committed already"
             return self._cursor.execute(text, parameters)
+        if self._commits and len(self._unsent) == 1 and self._is_whole():
+            self._commits, self.is_committed = False, True
+            self._unsent.clear()
+            return self._cursor.execute(text, parameters)
         with self._connection.pipeline():
             self._send_all()
             self._cursor.execute(text, parameters)
             self._commit_if_last()
         return self._cursor
+
+    def _is_whole(self) -> bool:
+        """Whether what is unsent, from BEGIN on, is all there was and will be."""
+        return self._is_usual and not self.has_begun
 
     def _commit_if_last(self) -> None:
         if self._commits:
