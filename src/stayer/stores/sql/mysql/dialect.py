@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from stayer.stores.sql.dialect import Dialect, Statements
 from stayer.stores.sql.mysql import literals
@@ -45,6 +45,16 @@ _PACKED = tuple(TASK_COLUMNS.split(", ").index(name) for name in ("parameters", 
 
 _COLUMNS = {"their_share": f"?{int(NEW_VALUES.rpartition('?')[2]) + 1}"}
 """The parameter behind those that new tasks have in common."""
+
+
+_COLUMNS_AND_VALUES = re.compile(r"(INSERT INTO \w+\s*)\(([^()]*)\)\s*VALUES\s*\((.*)\)", re.DOTALL)
+_COMMA = re.compile(r",(?![^()]*\))")
+"""One that is not in parentheses."""
+_SHAPES = 64
+"""How many sets of columns of an INSERT are kept."""
+
+_Gaps: TypeAlias = list[tuple[str, tuple[Any, ...]]]
+_Split: TypeAlias = tuple[bytes, _Gaps]
 
 
 class MySqlDialect(Dialect):
@@ -153,6 +163,7 @@ class Compiled:
         self._template, self._gaps = _split(text)
         values = _VALUES.fullmatch(text.strip())
         self._insert = None if values is None else [_split(part or "") for part in values.groups()]
+        self._said = lru_cache(_SHAPES)(partial(_without_nulls, text.strip()))
         self.select: Compiled | None = None
         self.own_table_again = False
         self._of_row: Compiled | None = None
@@ -173,23 +184,22 @@ class Compiled:
         return _filled(self._template, self._gaps, parameters)
 
     def alike(self, rows: Sequence[Sequence[Cell]], common: Sequence[Cell]) -> bytes:
-        """An INSERT of many rows whose first parameters differ; the rest is written out once."""
-        assert self._insert is not None
-        before, (template, gaps), behind = self._insert
+        """An INSERT of many rows whose first parameters differ; the rest is written out once.
+        Columns that would get NULL in all of them are left out, which they have by default: of
+        some forty values a row, to be read and checked by the server, a dozen remain.
+        """
         differ = len(rows[0])
         parameters = [*rows[0], *common]
-        own: list[tuple[str, tuple[Any, ...]]] = []
+        nulls = frozenset(at for at, cell in enumerate(common, differ) if cell is None)
+        before, (template, gaps) = self._said(nulls)
+        own: _Gaps = []
         parts: list[bytes] = []
         for kind, words in gaps:
             is_own = words[0] < differ
             own += [(kind, words)] if is_own else []
             parts.append(b"%b" if is_own else _value(kind, words, parameters).replace(b"%", b"%%"))
         each = template.replace(b"%%", b"%%%%") % tuple(parts)
-        return (
-            _filled(*before, ())
-            + b", ".join([_filled(each, own, row) for row in rows])
-            + _filled(*behind, ())
-        )
+        return _filled(*before, ()) + b", ".join([_filled(each, own, row) for row in rows])
 
     def batch(self, parameters: Sequence[Sequence[Cell]]) -> list[bytes]:
         """Texts that do the same for each of these: one, if it is an INSERT of values."""
@@ -200,9 +210,25 @@ class Compiled:
         return [_filled(*before, ()) + tuples + _filled(*behind, parameters[0])]
 
 
-def _split(text: str) -> tuple[bytes, list[tuple[str, tuple[Any, ...]]]]:
+def _without_nulls(insert: str, nulls: frozenset[int]) -> tuple[_Split, _Split]:
+    """An INSERT of one row, which ends with VALUES (…), in two parts, without the columns that
+    would get one of these parameters.
+    """
+    found = _COLUMNS_AND_VALUES.fullmatch(insert)
+    assert found is not None
+    into, columns, values = found.groups()
+    said = [
+        (column, value)
+        for column, value in zip(columns.split(","), _COMMA.split(values), strict=True)
+        if not ((gap := _PARAMETER.fullmatch(value.strip())) and int(gap[1]) - 1 in nulls)
+    ]
+    before = f"{into}({','.join(column for column, _ in said)}) VALUES "
+    return _split(before), _split(f"({','.join(value for _, value in said)})")
+
+
+def _split(text: str) -> _Split:
     """A template with `%b` in it, and what each stands for."""
-    gaps: list[tuple[str, tuple[Any, ...]]] = []
+    gaps: _Gaps = []
 
     def gap(found: re.Match[str]) -> str:
         kind, *words = _PARAMETER.sub(r"\1", found[1] or f"value {found[2]}").split()
@@ -213,9 +239,7 @@ def _split(text: str) -> tuple[bytes, list[tuple[str, tuple[Any, ...]]]]:
     return _GAP.sub(gap, text.replace("%", "%%")).encode(), gaps
 
 
-def _filled(
-    template: bytes, gaps: list[tuple[str, tuple[Any, ...]]], parameters: Sequence[Cell]
-) -> bytes:
+def _filled(template: bytes, gaps: _Gaps, parameters: Sequence[Cell]) -> bytes:
     return template % tuple([_value(kind, words, parameters) for kind, words in gaps])
 
 

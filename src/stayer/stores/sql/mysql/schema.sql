@@ -449,11 +449,16 @@ LEFT JOIN (
 CREATE TRIGGER stayer_task_by_hand BEFORE INSERT ON stayer_tasks FOR EACH ROW
 BEGIN
     -- revision {revision}
-    DECLARE given BIGINT;
-    DECLARE usual LONGTEXT;
-    DECLARE finish DOUBLE;
-    SET @stayer_by_hand = NULL;
-    IF NEW.updated IS NULL THEN
+    -- Stayer's own rows pass by here too, thousands at a time: what they don't need is in the inner block.
+    IF NEW.updated IS NOT NULL THEN
+        IF @stayer_by_hand IS NOT NULL THEN
+            SET @stayer_by_hand = NULL;
+        END IF;
+    ELSE BEGIN
+        DECLARE given BIGINT;
+        DECLARE usual LONGTEXT;
+        DECLARE finish DOUBLE;
+        SET @stayer_by_hand = NULL;
         IF NEW.name IS NOT NULL AND NEW.command IS NOT NULL THEN
             SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'stayer: a task has either a name or a command, not both';
         END IF;
@@ -554,6 +559,7 @@ BEGIN
         SET NEW.start_before = if(finish < coalesce(NEW.start_before, finish + 1), finish, NEW.start_before);
         -- The next trigger does the rest, if the row comes into the table.
         SET @stayer_by_hand = NEW.id;
+    END;
     END IF;
 END;
 
