@@ -23,8 +23,10 @@ from bench.peers import marks
 from bench.processes import ROOT, process, until
 
 ROUNDS, PROBES, EACH, BULK, SUBMITTERS = 3, 100, 300, 2000, 8
-DRAINED = {"stayer": 20_000, "stayer-mariadb": 20_000, "procrastinate": 600}
-USUAL_DRAINED = 5000
+DRAINED = {
+    "stayer": 20_000, "stayer-mariadb": 20_000, "pgqueuer": 10_000, "procrastinate": 600,
+    "huey-sql": 1000, "dbos": 600,
+}  # fmt: skip
 _VERSIONS = ROOT / "bench" / "peers" / "sql_versions.toml"
 
 
@@ -53,7 +55,7 @@ def sql_peers() -> None:
     ):
         urls = {}
         for name in pythons:
-            server.psql(f"CREATE DATABASE {name};")
+            server.psql(f'CREATE DATABASE "{name}";')
             urls[name] = f"postgresql:///{name}?host={server.folder}&user=postgres"
         pythons["stayer-mariadb"], urls["stayer-mariadb"] = sys.executable, mariadb.url()
         peers = [Peer(name, pythons[name], urls[name], folder) for name in pythons]
@@ -91,12 +93,16 @@ class Peer:
         self.found.together.append(
             SUBMITTERS * EACH / max(json.loads(each.stdout_text)[0] for each in seconds)
         )
-        self.found.bulk.append(BULK / self.submit("bulk", BULK)[0])
+        bulk = self.submit("bulk", BULK)
+        self.found.bulk += [BULK / seconds for seconds in bulk]
+        newest = BULK if bulk else EACH + 1
+        if not bulk:
+            self.submit("each", newest)
         with process([self._python, "-m", "bench.peers.working", self._module], **self._variables):
-            until(lambda: marks.done(self._marks) >= BULK)
-        tasks = DRAINED.get(self.name, USUAL_DRAINED)
+            until(lambda: marks.done(self._marks) >= newest)
+        tasks = DRAINED[self.name]
         marks.make(self._marks, tasks)
-        self.submit("bulk", tasks)
+        self.submit("bulk" if bulk else "each", tasks)
         with process([self._python, "-m", "bench.peers.working", self._module], **self._variables):
             until(lambda: marks.done(self._marks) >= tasks // 10)
             first, begin = marks.done(self._marks), time.perf_counter()
@@ -145,7 +151,7 @@ def _report(found: dict[str, Found]) -> None:
         ordered = sorted(each.pickups)
         p99 = ordered[int(len(ordered) * 0.99)]
         print(f"    {name:<16}{middle(each.each):>12,.0f}{middle(each.together):>12,.0f}"
-              f"{middle(each.bulk):>12,.0f}{middle(each.drain):>12,.0f}"
+              f"{f'{middle(each.bulk):,.0f}' if each.bulk else '–':>12}{middle(each.drain):>12,.0f}"
               f"{f'{1000 * middle(ordered):.1f} / {1000 * p99:.1f}':>22}")  # fmt: skip
     ours, fastest = found["stayer"], found["pgqueuer"]
     others = [each for name, each in found.items() if not name.startswith("stayer")]
