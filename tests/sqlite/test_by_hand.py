@@ -130,6 +130,9 @@ def test_whatever_stands_in_parameters_can_be_read(
         ("env", '{"A": 1}'),
         ("tags", "[{}]"),
         ("notify", "[1]"),
+        ("meta", json.dumps({"a": "x" * 65_000})),
+        ("code", json.dumps({"git": "x" * 65_000})),
+        ("submitted_by", "x" * 65_000),
         *(
             ("policy", bad)
             for bad in (
@@ -154,6 +157,10 @@ def test_a_row_that_makes_no_sense_is_refused(
     [
         ("owner", b"\xff\xfe"),
         ("owner", "a\0b"),
+        *(
+            (column, json.dumps({"x": 0}).replace("0", "[" * 2000 + "]" * 2000))
+            for column in ("meta", "pinned", "progress", "usage", "error", "metrics")
+        ),
     ],
 )
 def test_a_row_with_odd_contents_does_not_keep_others_from_being_taken(

@@ -22,6 +22,7 @@ GARBAGE = {
     "huge": "9e999",
     "text": "'garbage'",
     "nested": "'" + "[" * 2000 + "]" * 2000 + "'",
+    "nested in an unknown field": '\'{"x": ' + "[" * 2000 + "]" * 2000 + "}'",
     "number": "9223372036854775807",
 }
 TABLES = (

@@ -78,7 +78,7 @@ def decode(kept: str | bytes | None) -> list[LostWorker]:
     """Read what a store keeps; what can't be read is left out."""
     try:
         cells: Sequence[object] = decode_json(kept or b"[]", list[object])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
     found: list[LostWorker] = []
     for cell in cells:

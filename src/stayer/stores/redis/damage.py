@@ -72,8 +72,8 @@ _SHOWN = 3
 _FIXED = [name for name, form in KEYS.items() if form == f"<prefix>:{name}" and name in _TYPE_OF]
 """Keys that are there once."""
 UNREADABLE = (
-    msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError,
-    struct.error,
+    msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
+    ValueError, struct.error,
 )  # fmt: skip
 """What reading fails with where something else is there."""
 _P = ParamSpec("_P")
@@ -391,7 +391,7 @@ def _fields(
         try:
             field.decode()
             read(value)
-        except (ValueError, msgspec.MsgspecError):
+        except UNREADABLE:
             wrong.append(field)
     return _some(name, wrong)
 
@@ -421,7 +421,7 @@ def _meta(name: bytes, answer: Sequence[bytes]) -> _Damage | None:
     for field, value in zip(answer[::2], answer[1::2], strict=True):
         try:
             how.get(field, number)(value)
-        except (ValueError, msgspec.MsgspecError):
+        except UNREADABLE:
             wrong.append(field)
     return _some(name, wrong)
 

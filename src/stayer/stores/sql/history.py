@@ -69,10 +69,10 @@ def _decoded(part: str) -> list[Line]:
     """The lines that can be read: what somebody wrote there by hand must not hide the rest."""
     try:
         return _decode(part)
-    except (msgspec.MsgspecError, ValueError, TypeError):
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
         lines = []
         for each in str(part).splitlines():
-            with suppress(msgspec.MsgspecError, ValueError):
+            with suppress(msgspec.MsgspecError, ValueError, RecursionError):
                 lines += _decode(each)
         return lines
 

@@ -187,7 +187,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], cell: Cell, otherwise: T | None) 
     """What a column holds. One bad row, written by hand, must not keep a queue from being read."""
     try:
         return decoder.decode(cell)
-    except (msgspec.MsgspecError, TypeError, ValueError):
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
         return otherwise
 
 

@@ -28,7 +28,7 @@ VERSION = 1
 _STEPS = {1: "schema.sql"}
 """What leads to each version from the one before."""
 _HERE = Path(__file__).parent
-_TRIGGERS_REVISION = 3
+_TRIGGERS_REVISION = 4
 """Of the triggers in schema.sql: to be raised with every change of them."""
 _TYPES = {"text": "LONGTEXT", "integer": "BIGINT", "real": "DOUBLE", "any": "LONGBLOB"}
 _IDS = {

@@ -502,9 +502,17 @@ BEGIN
             SET MESSAGE_TEXT = 'stayer: policy has a field of another kind: numbers are numbers from 0 on';
         END IF;
         {texts}
+        IF greatest(
+            abs(coalesce(NEW.created, 0)), abs(coalesce(NEW.eta, 0)), abs(coalesce(NEW.start_before, 0)),
+            abs(coalesce(NEW.started_at, 0)), abs(coalesce(NEW.finished_at, 0)), abs(coalesce(NEW.near_until, 0)),
+            abs(coalesce(NEW.checkpoint_at, 0)), abs(coalesce(NEW.unique_for, 0))
+        ) > 1e13 THEN
+            SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'stayer: moments are epoch seconds, up to 1e13';
+        END IF;
         IF octet_length(concat(
             coalesce(NEW.command, ''), coalesce(NEW.cwd, ''), coalesce(NEW.env, ''), coalesce(NEW.tags, ''),
-            coalesce(NEW.notify, ''), coalesce(NEW.policy, '')
+            coalesce(NEW.notify, ''), coalesce(NEW.policy, ''), coalesce(NEW.code, ''), coalesce(NEW.meta, ''),
+            coalesce(NEW.cloned_from, ''), coalesce(NEW.submitted_by, ''), coalesce(NEW.source_commit, '')
         )) > 64000 THEN
             SIGNAL SQLSTATE '45000'
             SET MESSAGE_TEXT = 'stayer: a task has at most 64,000 bytes without its parameters';

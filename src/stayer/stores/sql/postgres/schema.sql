@@ -916,7 +916,20 @@ BEGIN
         RAISE EXCEPTION 'stayer: policy has a field of another kind: numbers are numbers from 0 on';
     END IF;
     {texts}
-    IF octet_length(concat(new.command, new.cwd, new.env, new.tags, new.notify, new.policy)) > 64000 THEN
+    IF NOT (
+        SELECT bool_and(each BETWEEN -1e13 AND 1e13)
+        FROM unnest(ARRAY[
+            0, new.created, new.eta, new.start_before, new.started_at, new.finished_at, new.near_until,
+            new.checkpoint_at, new.unique_for
+        ]) AS each
+        WHERE each IS NOT NULL
+    ) THEN
+        RAISE EXCEPTION 'stayer: moments are epoch seconds, up to 1e13';
+    END IF;
+    IF octet_length(concat(
+        new.command, new.cwd, new.env, new.tags, new.notify, new.policy, new.code, new.meta, new.cloned_from,
+        new.submitted_by, new.source_commit
+    )) > 64000 THEN
         RAISE EXCEPTION 'stayer: a task has at most 64,000 bytes without its parameters';
     END IF;
     IF octet_length(new.parameters) > 1400000 THEN

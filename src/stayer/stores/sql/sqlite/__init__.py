@@ -86,7 +86,7 @@ def _make_default_folder(url: str, folder: str) -> None:
 
 _DAMAGED = (
     Unreadable, msgspec.MsgspecError, ArithmeticError, AssertionError, AttributeError, LookupError,
-    TypeError, ValueError,
+    RecursionError, TypeError, ValueError,
 )  # fmt: skip
 """What an operation may fail with where a row is not what it should be."""
 

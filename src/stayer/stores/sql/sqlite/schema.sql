@@ -426,7 +426,8 @@ BEGIN
     SELECT raise(ABORT, 'stayer: a task has at most 64,000 bytes without its parameters')
     WHERE length(CAST(
         ifnull(new.command, '') || ifnull(new.cwd, '') || ifnull(new.env, '') || ifnull(new.tags, '')
-        || ifnull(new.notify, '') || ifnull(new.policy, '') AS BLOB
+        || ifnull(new.notify, '') || ifnull(new.policy, '') || ifnull(new.code, '') || ifnull(new.meta, '')
+        || ifnull(new.cloned_from, '') || ifnull(new.submitted_by, '') || ifnull(new.source_commit, '') AS BLOB
     )) > 64000;
     SELECT raise(ABORT, 'stayer: parameters have at most 1 MB')
     WHERE length(CAST(new.parameters AS BLOB)) > 1000000;
