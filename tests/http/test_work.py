@@ -591,6 +591,26 @@ def test_a_beat_brings_metrics_but_not_too_many(store: Store, node: Node) -> Non
     node.beat(running=[{"id": "a", "attempt": 1, "statistics": own}]).is_problem(400, "bad-input")
 
 
+def test_names_of_metrics_and_steps_are_cut_as_those_of_a_recorder(
+    store: Store, node: Node
+) -> None:
+    put(store, "a")
+    node.take()
+    node.tell("a", "start", {"pid": 12})
+    one = {"last": 1, "min": 1, "max": 1, "count": 1, "points": []}
+    own = {
+        "metrics": {**{f"{n:03}" + "x" * 100_000: one for n in range(60)}, "\x1b]0;x": one},
+        "steps": [{"name": f"{n:03}" + "y" * 10_000, "start": 1} for n in range(120)],
+    }
+    assert node.beat(running=[{"id": "a", "attempt": 1, "statistics": own}]).status == 200
+    found, metrics = store.statistics("a", 1), get(store, "a").metrics
+    assert found is not None
+    assert metrics is not None
+    assert (len(metrics), len(found.steps), found.left_out) == (50, 100, 31)
+    assert {len(name) for name in metrics} == {100}
+    assert {len(step.name) for step in found.steps} == {100}
+
+
 def test_a_task_gets_fields_of_its_own_while_it_is_held(store: Store, node: Node) -> None:
     put(store, "a", meta={"team": "vision", "old": 1})
     node.take()

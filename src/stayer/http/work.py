@@ -18,6 +18,7 @@ from stayer.core.errors import BadInput, NotHeld, TooLarge, UnknownTask, Unknown
 from stayer.core.happening_json import fitted, read_happening, read_value
 from stayer.core.happenings import Done, Fail, Happening, Interrupt, SetMeta, Snooze, Stop
 from stayer.core.insight.statistics import MOST_BYTES, weight
+from stayer.core.insight.statistics import fitted as fitted_statistics
 from stayer.core.model import (
     JSON,
     RUNNING,
@@ -118,12 +119,13 @@ def _report(each: Running) -> Report | None:
     news = (each.paused, each.progress, each.usage, each.statistics)
     if not each.acknowledged and all(new is None for new in news):
         return None
-    if each.statistics is not None and weight(each.statistics) > MOST_BYTES:
+    statistics = None if each.statistics is None else fitted_statistics(each.statistics)
+    if statistics is not None and weight(statistics) > MOST_BYTES:
         raise BadInput(f"task {each.id}: its statistics are too large, at most {MOST_BYTES:,} fit")
     return Report(
         id=each.id, attempt=each.attempt, acknowledged=each.acknowledged, paused=each.paused,
         progress=_cut_progress(each.progress), usage=_bounded(each.usage),
-        statistics=each.statistics,
+        statistics=statistics,
     )  # fmt: skip
 
 

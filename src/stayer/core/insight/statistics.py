@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stayer.core.model import Metric, Series, Statistics, Step
 
@@ -227,6 +228,19 @@ def latest_values(statistics: Statistics) -> dict[str, Metric] | None:
         name: Metric(each.last, each.min, each.max, each.count, each.x)
         for name, each in statistics.metrics.items()
     } or None
+
+
+def fitted(statistics: Statistics) -> Statistics:
+    """Return what a worker in another language has collected with no more and no longer names than
+    a `Recorder` keeps: every list of tasks carries them.
+    """
+    metrics = {short_name(name): each for name, each in [*statistics.metrics.items()][:METRICS]}
+    steps = [replace(each, name=short_name(each.name)) for each in statistics.steps[:STEPS]]
+    left_out = len(statistics.metrics) - len(metrics) + len(statistics.steps) - len(steps)
+    return replace(
+        statistics,
+        metrics=metrics, steps=tuple(steps), left_out=statistics.left_out + left_out,
+    )  # fmt: skip
 
 
 def weight(statistics: Statistics) -> int:
