@@ -102,6 +102,19 @@ def test_what_can_be_no_default_is_refused(store: Store) -> None:
             set_queue(store, "q", defaults=wrong)
 
 
+def test_defaults_are_short_since_each_task_has_them(store: Store) -> None:
+    long = {"requirements": [f"package-{number}=={'1' * 50}" for number in range(40)]}
+    set_queue(store, "q", defaults={"code": long})
+    for more in (
+        {"retry_on": [f"module.Error{number}{'x' * 150}" for number in range(10)]},
+        {"code": {"requirements": [f"package-{n}=={'1' * 50}" for n in range(200)]}},
+    ):
+        with pytest.raises(BadInput, match="at most 4,000 fit"):
+            set_queue(store, "q", defaults=more)
+    assert set_queue(store, "q", defaults={"retries": 3}).defaults.keys() == {"code", "retries"}
+    assert set_queue(store, "q", defaults={"code": None}).defaults == {"retries": 3}
+
+
 @pytest.mark.parametrize(
     "fresh_url", ["sqlite", "postgres", "mariadb"], indirect=True, scope="session"
 )

@@ -41,6 +41,10 @@ def test_queues_and_slots_are_changed_over_http(site: Site, store: Store, worker
         assert (changed.order.queues, changed.order.slots) == (("q",), 3)
     finally:
         remote.close()
+    for number in range(2):
+        many = [f"{number}-{each}" for each in range(600)]
+        answer = site("PATCH", path, body={"add_queues": many})
+    answer.is_problem(400, "bad-input", "at most 1,000 fit")
     site("PATCH", path, body={}).is_problem(400, "bad-input", "say what to change")
     site("PATCH", path, body={"slots": 1}, role="submit").is_problem(403, "forbidden")
     site("PATCH", "/v1/workers/nobody", body={"slots": 1}).is_problem(404, "unknown-worker")

@@ -37,6 +37,8 @@ character (`\\u0061`). As many are taken from the list of Redis at once.
 """
 META = 4_000
 """Bytes of the fields of the user's own as JSON: every list of tasks carries them."""
+QUEUE_DEFAULTS = 4_000
+"""Bytes of what a queue says for its tasks as JSON: each of them has it, besides its own."""
 CONDITION = 1000
 """A condition on one of them, or on a parameter: a path, `=` and a value."""
 FLOW_TASKS = 20_000

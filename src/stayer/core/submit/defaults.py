@@ -18,7 +18,7 @@ from stayer.core import codec, units
 from stayer.core.decoding import convert, decode_json
 from stayer.core.errors import BadInput
 from stayer.core.fields import OF_QUEUE, SUBMISSION, Kind
-from stayer.core.limits import quote
+from stayer.core.limits import QUEUE_DEFAULTS, quote
 from stayer.core.model import JSON, NewTask, Policy
 from stayer.core.retries import DEFAULT_WAIT
 from stayer.core.submit import checks
@@ -78,9 +78,16 @@ def _text(name: str, value: JSON) -> str:
 
 
 def merge(there: Mapping[str, JSON], changed: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Merge changes into the defaults that there are."""
-    both = {**there, **changed}
-    return {name: value for name, value in both.items() if value is not None}
+    """Merge changes into the defaults that there are; BadInput if they are too long then."""
+    merged = {**there, **changed}
+    both: dict[str, JSON] = {name: each for name, each in merged.items() if each is not None}
+    size = len(written(both))
+    if size > QUEUE_DEFAULTS and size > len(written(there)):
+        raise BadInput(
+            f"the queue's defaults would have {size:,} bytes as JSON, at most {QUEUE_DEFAULTS:,} "
+            "fit: say long ones with each task"
+        )
+    return both
 
 
 def written(defaults: Mapping[str, JSON]) -> str:
@@ -92,7 +99,7 @@ def read(text: str) -> dict[str, JSON]:
     """Read them again. What can't be read is as if it were not there."""
     try:
         return decode_json(text, dict[str, Any]) if text else {}
-    except (msgspec.MsgspecError, UnicodeError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return {}
 
 

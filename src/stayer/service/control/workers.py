@@ -11,6 +11,7 @@ from stayer.core.happenings import (
     WorkerLost,
 )
 from stayer.core.lifecycle import decide
+from stayer.core.limits import check_count
 from stayer.core.model import (
     Task,
 )
@@ -20,6 +21,8 @@ from stayer.store import AdminStore, ReadStore, WorkerStore
 
 STOP_GRACE_S = 30.0
 """How long what a worker runs may take to end when the worker is told to stop, if nobody says."""
+MOST_QUEUES = 1000
+"""From how many queues a worker can be told to take tasks: each of its beats names them."""
 
 
 def lose(store: WorkerStore, tasks: Iterable[Task]) -> int:
@@ -95,6 +98,7 @@ def set_worker(
                 worker, order.queues or known.queues, add_queues, remove_queues
             )
             order = replace(order, queues=tuple(dict.fromkeys(takes)))
+            check_count("queues of a worker", order.queues or (), MOST_QUEUES)
         if slots is not None:
             order = replace(order, slots=slots)
         answer = store.order_worker(worker, order)
