@@ -252,6 +252,13 @@ class TestDropping:
         assert (info(store).paused, info(store).limit) == (False, None)
         assert ids(take(store)) == names
 
+    def test_tasks_of_a_queue_that_comes_again_are_taken(self, store: Store) -> None:
+        register(store)
+        apply(store, taken(store), Done())
+        assert store.drop_queue("q", 10) == 0
+        names = fill(store, 1)
+        assert ids(take(store)) == names
+
     def test_by_the_operators_verb_spares_unfinished_work(self, store: Store) -> None:
         fill(store, 2)
         with pytest.raises(Refused):

@@ -323,14 +323,15 @@ class MySqlTransaction:
         return list(rows)
 
     def _settings(self, queue: str) -> Row | None:
-        """The settings of a queue to take from. It is made if its first tasks have just come; and
-        what has no row can't be shared, so that is done then, and the settings are read again.
+        """The settings of a queue to take from. It is made if its first tasks have just come, or it
+        was dropped before; and what has no row can't be shared, so that is done then, and the
+        settings are read again.
         """
         rows = self.all("reserve.queue", queue)
         if self._sharing is not None:
             names, self._sharing = self._sharing, None
             self._shared = {name for (name,) in self.all("queue.share", *names)}
-        if queue not in self._shared and self._database.make_queue(queue):
+        if (not rows or queue not in self._shared) and self._database.make_queue(queue):
             self._shared.add(queue)
             self.all("queue.share", self.array([queue]))
             rows = self.all("reserve.queue", queue)

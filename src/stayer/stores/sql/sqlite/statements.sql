@@ -46,7 +46,7 @@ ON CONFLICT (name) DO UPDATE SET
     wakes = iif(?9, excluded.wakes, wakes);
 
 -- name: wake.worker
-UPDATE stayer_workers SET wakes = (SELECT max(number) FROM stayer_events) WHERE id = ?;
+UPDATE stayer_workers SET wakes = (SELECT coalesce(max(number), 0) FROM stayer_events) WHERE id = ?;
 
 -- name: wakes
 -- queues, worker: the number of the last event that concerns one of them, and how often somebody
