@@ -247,7 +247,7 @@ def test_a_task_that_waits_says_why_and_when(tabs: Tabs, system: System) -> None
     why = page.get_by_role("list", name="Why")
     expect(why).to_contain_text("can run 'nobody-runs-this'")
     system.site("POST", "/v1/tasks/odd/hold")
-    expect(why.locator("li").first).to_have_text("It is held until somebody releases it")
+    expect(why.locator("li").first).to_have_text("It is held, until somebody releases it")
     picture(page, "why")
 
     system.submit(id="later", queue="default", command=["true"], delay="1h")
