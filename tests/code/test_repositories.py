@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -190,7 +191,7 @@ def test_addresses_that_could_mean_something_else_are_refused(git: str, said: st
         {"code": Code(("--index-url=http://evil/",))},
         {"pinned": Pinned("/tmp/evil/python")},
         {"pinned": Pinned("3.11", commit="--upload-pack=x")},
-        {"pinned": Pinned("3.11", lock="../../x")},
+        {"lock": "other==1\n"},
     ],
     ids=str,
 )  # fmt: skip
@@ -199,7 +200,9 @@ def test_what_somebody_wrote_into_the_store_is_refused_by_the_worker(
 ) -> None:
     rules = CodeRules(allowed=("*",), folder=tmp_path, uv="uv", git="git")
     asked = Code("greet", git="https://host/x")
-    good = Task("a", "q", code=asked, pinned=Pinned("3.11", "1" * 64, "2" * 40), lock="greet==1\n")
+    lock = f"greet==1 --hash=sha256:{'0' * 64}\n"
+    digest = hashlib.sha256(lock.encode()).hexdigest()
+    good = Task("a", "q", code=asked, pinned=Pinned("3.11", digest, "2" * 40), lock=lock)
     rules.check(good)
 
     with pytest.raises(NotAllowed, match="can't be read"):
