@@ -448,6 +448,7 @@ class TestWaits:
         def rings() -> int:
             return int(node("GET", "/wait").json["position"].rpartition("-")[2])
 
+        until(rings, "for the server to listen: it rings for all then")
         before = rings()
         put(store, "a")
         node.take()
