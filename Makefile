@@ -58,7 +58,7 @@ docs: $(DOCS_ENV) ## Build the documentation into site/
 
 # What docs/*.py write; a test runs each of them with --check.
 reference: $(ENV) ## Write what the documentation and the JavaScript client repeat of the code
-	@for script in diagram field_tables layers cli_reference http_reference metrics_reference typescript_records; do \
+	@for script in diagram field_tables layers python_signatures cli_reference http_reference metrics_reference typescript_records; do \
 	    $(PYTHON_IN_ENV) docs/$$script.py || exit 1; done
 
 pictures: $(ENV) ## Take the pictures of the web page that README shows

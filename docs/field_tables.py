@@ -1,11 +1,12 @@
-"""Writes the tables of a task's fields into the reference (JSON, SQL tables, Python, Redis), from
-`core/fields.py`.
+"""Writes the tables of a task's fields into the documentation (JSON, SQL tables, Python, Redis, how
+long each may be, defaults of queues), from `core/fields.py`.
 
 `python docs/field_tables.py` writes them, `--check` only says whether they are up to date.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -13,16 +14,14 @@ from pathlib import Path
 from typing import get_args
 
 from stayer.client.submit import OPTIONS
-from stayer.core.fields import FIELDS, POLICY, STORED, SUBMISSION, Field, Kind
+from stayer.core.fields import FIELDS, MOST, OF_QUEUE, POLICY, STORED, SUBMISSION, Field, Kind
+from stayer.core.limits import UNIT, WORD, Most
 from stayer.core.model import Policy
 from stayer.stores.redis.record import FIELDS as PACKED
 from stayer.stores.sql.rows import cell_kind
 
-REFERENCE = Path(__file__).parent / "reference"
-BEGIN, END = (
-    "<!-- Made by docs/field_tables.py. -->",
-    "<!-- End of what docs/field_tables.py made. -->",
-)
+DOCS = Path(__file__).parent
+END = "<!-- End of what docs/field_tables.py made. -->"
 
 _JSON: dict[Kind, str] = {
     "text": "string", "whole": "whole number", "number": "number", "flag": "true or false",
@@ -118,21 +117,63 @@ def packed() -> Iterator[str]:
         yield f"| {number} | `{name}` | {form} | {field.row.about} |"
 
 
-PAGES: dict[str, Callable[[], Iterator[str]]] = {
-    "json.md": record,
-    "tables.md": columns,
-    "python.md": options,
-    "redis-keys.md": packed,
+_LIMITS = {
+    "command": "1,000 words of 64,000; the program 4,096",
+    "env": "1,000 variables of 64,000; their names 200",
+    "code": "2,000 requirements of together 64,000; each 1,000 without its hashes; `git` 2,000",
+    "after": "100,000 ids of 256",
+    "notify": "10 hooks of 2,200",
 }
+"""Of fields about which there is more to say than two numbers."""
+_USUAL = {"text": Most(WORD), "moment": Most(UNIT), "seconds": Most(UNIT), "bytes": Most(UNIT)}
 
 
-def with_table(page: str, text: str) -> str:
-    """The text of a page, with its table as it is now."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{page} lacks the lines {BEGIN} and {END}")
-    return "".join((before, BEGIN, "\n\n", "\n".join(PAGES[page]()), "\n\n", END, after))
+def lengths() -> Iterator[str]:
+    """How long what is said of a task may be."""
+    yield from ("| field of a task | at most |", "|---|---|")
+    alike: dict[Most, list[str]] = {}
+    for name, most in MOST.items():
+        if name not in _LIMITS and most != _USUAL.get(SUBMISSION[name].kind):
+            alike.setdefault(most, []).append(f"`{name}`")
+    for most, names in alike.items():
+        items = "" if most.items is None else f"{most.items:,} of "
+        yield f"| {', '.join(names)} | {items}{most.characters:,}{' each' * (len(names) > 1)} |"
+    yield from (f"| `{name}` | {said} |" for name, said in _LIMITS.items())
+    yield f"| any other text | {WORD:,} |"
+    yield f"| a time, a duration or a size that is written as text | {UNIT:,} |"
+
+
+def of_queue() -> Iterator[str]:
+    """What a queue may have a default for."""
+    yield from ("| field | what |", "|---|---|")
+    for name in OF_QUEUE:
+        about = re.sub(r"\]\((?!\w+:|\.\./how-to/)", "](../reference/", SUBMISSION[name].row.about)
+        yield f"| `{name}` | {about.replace('](../how-to/', '](')} |"
+
+
+PAGES: dict[tuple[str, str], Callable[[], Iterator[str]]] = {
+    ("reference/json.md", ""): record,
+    ("reference/json.md", ": lengths"): lengths,
+    ("reference/tables.md", ""): columns,
+    ("reference/python.md", ""): options,
+    ("reference/redis-keys.md", ""): packed,
+    ("how-to/queue-defaults.md", ""): of_queue,
+}
+"""By the page, and by what its first line says if it has several."""
+
+
+def with_tables(page: str, text: str) -> str:
+    """The text of a page, with its tables as they are now."""
+    for (where, which), rows in PAGES.items():
+        if where != page:
+            continue
+        begin = f"<!-- Made by docs/field_tables.py{which}. -->"
+        before, found, rest = text.partition(begin)
+        _, end, after = rest.partition(END)
+        if not found or not end:
+            raise SystemExit(f"{page} lacks the lines {begin} and {END}")
+        text = "".join((before, begin, "\n\n", "\n".join(rows()), "\n\n", END, after))
+    return text
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -140,13 +181,14 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments) not in ([], ["--check"]):
         print("usage: python docs/field_tables.py [--check]", file=sys.stderr)
         return 2
-    texts = {page: (REFERENCE / page).read_text(encoding="utf-8") for page in PAGES}
-    stale = {page: new for page in PAGES if (new := with_table(page, texts[page])) != texts[page]}
+    texts = {page: (DOCS / page).read_text(encoding="utf-8") for page, _ in PAGES}
+    fresh = {page: with_tables(page, text) for page, text in texts.items()}
+    stale = {page: text for page, text in fresh.items() if text != texts[page]}
     for page, text in stale.items():
         if arguments:
             print(f"{page} is not up to date: python docs/field_tables.py", file=sys.stderr)
         else:
-            (REFERENCE / page).write_text(text, encoding="utf-8")
+            (DOCS / page).write_text(text, encoding="utf-8")
     return bool(stale) if arguments else 0
 
 

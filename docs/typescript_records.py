@@ -25,6 +25,7 @@ NAMES = {
     "Event": "Something that happened to a task.",
     "Explanation": "Why a task waits, or what it does.",
     "Queue": "A queue with its counts.",
+    "QueueDefaults": "What tasks of a queue have unless they say otherwise.",
     "Worker": "Who takes tasks.",
     "FlowSubmission": "What a flow.json says.",
     "Flow": "A flow: its parts, and how many tasks are in each state.",
@@ -33,6 +34,8 @@ NAMES = {
     "Problem": "What went wrong (RFC 9457).",
 }
 """The records that the client's methods take and return. What these name is written too."""
+_MOMENTS = ("since", "until")
+"""Parameters that may be numbers, too: epoch seconds."""
 _REF = "#/components/schemas/"
 _PLAIN = {
     "string": "string", "integer": "number", "number": "number", "boolean": "boolean",
@@ -44,7 +47,8 @@ Schema = dict[str, Any]
 
 def text() -> str:
     """Return what the file should hold."""
-    schemas = describe()["components"]["schemas"]
+    document = describe()
+    schemas = document["components"]["schemas"]
     wanted, declared = list(NAMES), {}
     while wanted:
         name = wanted.pop(0)
@@ -58,7 +62,27 @@ def text() -> str:
     ]
     for name in (*NAMES, *sorted(set(declared) - set(NAMES))):
         lines += ["", *declared[name]]
+    lines += ["", *_filter(document["paths"]["/v1/tasks"]["get"]["parameters"])]
     return "\n".join(lines) + "\n"
+
+
+def _filter(parameters: list[Schema]) -> Iterator[str]:
+    """Declare the query of a list of tasks; the client itself sees to cursors."""
+    yield "/** Which tasks: the query of GET /v1/tasks. */"
+    yield "export interface TaskFilter {"
+    for each in parameters:
+        if each["name"] == "cursor":
+            continue
+        kind = _type(each["schema"])
+        if each["schema"].get("type") == "array":
+            kind = "string | string[]"
+        elif each["name"] in _MOMENTS:
+            kind += " | number"
+        if each.get("description"):
+            yield f"  /** {each['description']} */"
+        yield f"  {each['name']}?: {kind};"
+    yield "  [other: string]: unknown;"
+    yield "}"
 
 
 def _named(schema: Any) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import runpy
 from collections.abc import Iterator
 
 import pytest
@@ -17,21 +18,11 @@ from stayer.core.liveness.lost_workers import LostWorker
 from stayer.core.model import Attempt, Event, Fault, Progress, Task
 from stayer.core.queue_model import QueueInfo
 from stayer.core.worker_model import Worker
-from tests.docs.pages import section, text
+from tests.docs.pages import DOCS, section, text
 
 PYTHON = "reference/python.md"
-CLASSES: dict[type, str] = {
-    stayer.Client: "## Client",
-    stayer.Queue: "## Queue",
-    stayer.TaskHandle: "## TaskHandle",
-    stayer.Flow: "## Flow",
-    stayer.FlowHandle: "## FlowHandle",
-    stayer.Listener: "## Listener",
-    stayer.Processor: "## Processor",
-    stayer.App: "## App",
-    stayer.TaskFunction: "### TaskFunction",
-    stayer.Context: "## Context",
-}
+SCRIPT = runpy.run_path(str(DOCS / "python_signatures.py"))
+CLASSES: dict[type, str] = {kind: part for part, kind in SCRIPT["CLASSES"].items()}
 MADE_BY_USERS = (stayer.Client, stayer.App, stayer.Flow)
 LOST = LostWorker(
     id="id", node="node", pid=1, version="1", started_at=0, beat_at=0, lost_at=0, by="a server"
@@ -45,18 +36,6 @@ FOR_INSIDE = {"heart", "is_cancelled", "begun", "forget"}
 def public(kind: type) -> Iterator[str]:
     """The names that a reader may use."""
     yield from (name for name in dir(kind) if not name.startswith("_"))
-
-
-def signature(name: str, function: object) -> str:
-    """A call as the page writes it: names and defaults, no types."""
-    assert callable(function)
-    found = inspect.signature(function)
-    bare = [
-        parameter.replace(annotation=parameter.empty)
-        for parameter in found.parameters.values()
-        if parameter.name not in ("self", "cls")
-    ]
-    return f"{name}{found.replace(parameters=bare, return_annotation=found.empty)}"
 
 
 def members() -> Iterator[tuple[type, str]]:
@@ -77,11 +56,8 @@ def test_every_public_name_is_documented(name: str) -> None:
 )
 def test_every_method_is_documented_with_its_signature(kind: type, name: str) -> None:
     said = section(PYTHON, CLASSES[kind])
-    found = inspect.getattr_static(kind, name)
-    if isinstance(found, classmethod | staticmethod):
-        found = found.__func__
-    if inspect.isfunction(found):
-        assert f"`{signature(name, found)}`" in said
+    if (function := SCRIPT["method"](kind, name)) is not None:
+        assert f"`{SCRIPT['signature'](name, function)}`" in said
     else:
         assert f"`{name}`" in said
 
@@ -100,7 +76,8 @@ def test_every_option_of_a_task_is_documented_and_no_other() -> None:
 @pytest.mark.parametrize("kind", MADE_BY_USERS)
 def test_what_users_make_is_documented_with_its_arguments(kind: type) -> None:
     said = section(PYTHON, CLASSES[kind])
-    assert f"`{signature(kind.__name__, inspect.getattr_static(kind, '__init__'))}`" in said
+    made = SCRIPT["signature"](kind.__name__, inspect.getattr_static(kind, "__init__"))
+    assert f"`{made}`" in said
 
 
 @pytest.mark.parametrize("name", aio.__all__)

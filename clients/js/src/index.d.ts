@@ -12,6 +12,7 @@ import type {
   Submission,
   Sweep,
   Task,
+  TaskFilter,
   TaskPage,
   TaskWithHistory,
   Worker as WorkerRecord,
@@ -38,34 +39,6 @@ export interface ClientOptions {
   retryFor?: Duration;
   /** Another `fetch` than the platform's. */
   fetch?: typeof globalThis.fetch;
-}
-
-/** Which tasks: the query of GET /v1/tasks. */
-export interface TaskFilter {
-  id?: string | string[];
-  prefix?: string;
-  queue?: string | string[];
-  /** `running` is reserved or started. */
-  state?: string | string[];
-  name?: string;
-  owner?: string;
-  key?: string;
-  unique?: string;
-  tag?: string | string[];
-  worker?: string;
-  held?: boolean;
-  /** RFC 3339, epoch seconds, or how long ago ("2h"). */
-  since?: string | number;
-  until?: string | number;
-  flow?: string;
-  fingerprint?: string;
-  /** Fields of your own: "team=vision". */
-  meta?: string | string[];
-  /** Parameters: "source=s3://a", "layers[0].size=64". */
-  where?: string | string[];
-  limit?: number;
-  brief?: boolean;
-  [other: string]: unknown;
 }
 
 export interface LogPiece {

@@ -232,12 +232,28 @@ export interface Queue {
   rate: string | null;
   fair: "key" | "owner" | null;
   notify: string[];
-  defaults: { [key: string]: Json };
+  defaults: QueueDefaults;
   next_start: string | null;
   counts: { [key: string]: number };
   workers: number;
   oldest: string | null;
   retention: { [key: string]: number };
+}
+
+/** What tasks of a queue have unless they say otherwise. */
+export interface QueueDefaults {
+  code?: Code | null;
+  retries?: number | null;
+  retry_wait?: number | string | null;
+  retry_backoff?: number | null;
+  retry_cap?: number | string | null;
+  retry_on?: string[] | null;
+  give_up_on?: string[] | null;
+  deadline?: number | string | null;
+  time_limit?: number | string | null;
+  silence_limit?: number | string | null;
+  memory_limit?: number | string | null;
+  grace?: number | string | null;
 }
 
 /** Who takes tasks. */
@@ -265,8 +281,8 @@ export interface FlowSubmission {
   id?: string;
   name: string;
   owner?: string | null;
-  defaults?: { queue?: string | null; name?: string | null; command?: string[] | null; parameters?: Json | null; priority?: number | null; delay?: number | string | null; eta?: number | string | null; expire?: number | string | null; start_before?: number | string | null; /** Parts of this flow that it runs after. */ after?: string[]; when_failed?: "cancel" | "hold" | "run" | null; /** One of those that it runs after: on whose node to run. */ near?: string; near_wait?: number | string | null; cwd?: string | null; env?: { [key: string]: string } | null; code?: Code | null; tags?: string[] | null; meta?: { [key: string]: Json } | null; owner?: string | null; key?: string | null; unique?: string | null; unique_while?: "alive" | "waiting" | null; unique_for?: number | string | null; notify?: string[] | null; held?: boolean | null; retries?: number | null; retry_wait?: number | string | null; retry_backoff?: number | null; retry_cap?: number | string | null; retry_on?: string[] | null; give_up_on?: string[] | null; deadline?: number | string | null; time_limit?: number | string | null; silence_limit?: number | string | null; memory_limit?: number | string | null; time_growth?: number | null; time_most?: number | string | null; memory_growth?: number | null; memory_most?: number | string | null; grace?: number | string | null; fence?: "freeze" | "kill" | null; cloned_from?: string | null; submitted_by?: string | null; source_commit?: string | null; /** Ids of tasks outside the flow. */ after_tasks?: string[]; /** A task for each item. */ map?: Json[] | string; at_once?: number; };
-  tasks: { [key: string]: { queue?: string | null; name?: string | null; command?: string[] | null; parameters?: Json | null; priority?: number | null; delay?: number | string | null; eta?: number | string | null; expire?: number | string | null; start_before?: number | string | null; /** Parts of this flow that it runs after. */ after?: string[]; when_failed?: "cancel" | "hold" | "run" | null; /** One of those that it runs after: on whose node to run. */ near?: string; near_wait?: number | string | null; cwd?: string | null; env?: { [key: string]: string } | null; code?: Code | null; tags?: string[] | null; meta?: { [key: string]: Json } | null; owner?: string | null; key?: string | null; unique?: string | null; unique_while?: "alive" | "waiting" | null; unique_for?: number | string | null; notify?: string[] | null; held?: boolean | null; retries?: number | null; retry_wait?: number | string | null; retry_backoff?: number | null; retry_cap?: number | string | null; retry_on?: string[] | null; give_up_on?: string[] | null; deadline?: number | string | null; time_limit?: number | string | null; silence_limit?: number | string | null; memory_limit?: number | string | null; time_growth?: number | null; time_most?: number | string | null; memory_growth?: number | null; memory_most?: number | string | null; grace?: number | string | null; fence?: "freeze" | "kill" | null; cloned_from?: string | null; submitted_by?: string | null; source_commit?: string | null; /** Ids of tasks outside the flow. */ after_tasks?: string[]; /** A task for each item. */ map?: Json[] | string; at_once?: number; } };
+  defaults?: FlowTask;
+  tasks: { [key: string]: FlowTask };
 }
 
 /** A flow: its parts, and how many tasks are in each state. */
@@ -330,6 +346,60 @@ export interface FlowPart {
   template: string[] | null;
   state: "waiting" | "scheduled" | "pending" | "reserved" | "started" | "complete" | "failed" | "cancelled";
   counts: { waiting: number; scheduled: number; pending: number; reserved: number; started: number; complete: number; failed: number; cancelled: number; };
+}
+
+export interface FlowTask {
+  queue?: string | null;
+  name?: string | null;
+  command?: string[] | null;
+  parameters?: Json | null;
+  priority?: number | null;
+  delay?: number | string | null;
+  eta?: number | string | null;
+  expire?: number | string | null;
+  start_before?: number | string | null;
+  /** Parts of this flow that it runs after. */
+  after?: string[];
+  when_failed?: "cancel" | "hold" | "run" | null;
+  /** One of those that it runs after: on whose node to run. */
+  near?: string;
+  near_wait?: number | string | null;
+  cwd?: string | null;
+  env?: { [key: string]: string } | null;
+  code?: Code | null;
+  tags?: string[] | null;
+  meta?: { [key: string]: Json } | null;
+  owner?: string | null;
+  key?: string | null;
+  unique?: string | null;
+  unique_while?: "alive" | "waiting" | null;
+  unique_for?: number | string | null;
+  notify?: string[] | null;
+  held?: boolean | null;
+  retries?: number | null;
+  retry_wait?: number | string | null;
+  retry_backoff?: number | null;
+  retry_cap?: number | string | null;
+  retry_on?: string[] | null;
+  give_up_on?: string[] | null;
+  deadline?: number | string | null;
+  time_limit?: number | string | null;
+  silence_limit?: number | string | null;
+  memory_limit?: number | string | null;
+  time_growth?: number | null;
+  time_most?: number | string | null;
+  memory_growth?: number | null;
+  memory_most?: number | string | null;
+  grace?: number | string | null;
+  fence?: "freeze" | "kill" | null;
+  cloned_from?: string | null;
+  submitted_by?: string | null;
+  source_commit?: string | null;
+  /** Ids of tasks outside the flow. */
+  after_tasks?: string[];
+  /** A task for each item. */
+  map?: Json[] | string;
+  at_once?: number;
 }
 
 export interface Forecast {
@@ -427,4 +497,51 @@ export interface WorkerOrder {
   slots: number | null;
   grace: number | null;
   ends_at: string | null;
+}
+
+/** Which tasks: the query of GET /v1/tasks. */
+export interface TaskFilter {
+  /** With this id. May be repeated, to match any. */
+  id?: string | string[];
+  /** With an id that begins so. */
+  prefix?: string;
+  /** In this queue. May be repeated, to match any. */
+  queue?: string | string[];
+  /** In this state: waiting, scheduled, pending, reserved, started, complete, failed, cancelled; running is reserved or started. May be repeated, to match any. */
+  state?: string | string[];
+  /** With this name, or with a command that begins with this word. */
+  name?: string;
+  /** Of this owner. */
+  owner?: string;
+  /** With this key. */
+  key?: string;
+  /** With this unique word. */
+  unique?: string;
+  /** With this tag. May be repeated, to match all. */
+  tag?: string | string[];
+  /** Held by this worker. */
+  worker?: string;
+  /** Held, or not. */
+  held?: boolean;
+  /** Submitted in the last 2h, or since 20:30, or since 2026-11-15. As RFC 3339, epoch seconds, or how long ago (2h). */
+  since?: string | number;
+  /** Submitted before this moment. As RFC 3339, epoch seconds, or how long ago (2h). */
+  until?: string | number;
+  /** Of this flow. */
+  flow?: string;
+  /** Failed in this way: see `stayer failures`. */
+  fingerprint?: string;
+  /** With these words somewhere in id, name, command, parameters, tags, meta or error. A page may be short, or empty, and not be the last. */
+  q?: string;
+  /** With this field of your own. May be repeated, to match all. As in `team=vision`. */
+  meta?: string | string[];
+  /** With this in its parameters: source=s3://a, layers[0].size=64. May be repeated, to match all. Looks into every task that the rest leaves over. */
+  where?: string | string[];
+  /** How many at most. */
+  limit?: number;
+  /** Null for parameters and results of more than 500 bytes, for env and traceback: they can be large. */
+  brief?: boolean;
+  /** While a part of the store is away, answer with what can be reached; `away` has the queues that can't be, and why. Else that is a 503. */
+  partial?: boolean;
+  [other: string]: unknown;
 }

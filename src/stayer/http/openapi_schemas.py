@@ -76,7 +76,7 @@ def struct_schema(kind: type) -> Schema:
 
 
 def with_limits(kind: type, table: Mapping[str, Most]) -> Schema:
-    """The same, with how long its texts and lists may be."""
+    """The schema of a Struct, with how long its texts and lists may be."""
     found = struct_schema(kind)
     properties = {
         name: _at_most(schema, table[name]) if name in table else schema
@@ -162,6 +162,15 @@ def _submission() -> Schema:
     }
 
 
+def _queue_defaults() -> Schema:
+    written = _submission()["properties"]
+    return {
+        "description": "What tasks of the queue have unless they say otherwise.",
+        "type": "object",
+        "properties": {name: written[name] for name in fields.OF_QUEUE},
+    }
+
+
 def _edits() -> Schema:
     written = _submission()
     merged: Schema = {
@@ -199,6 +208,7 @@ def _flow_schemas(counts: Schema) -> Schema:
     task: Schema = {"type": "object", "properties": fields, "additionalProperties": False}
     return {
         "FlowPart": part,
+        "FlowTask": task,
         "Flow": _object(
             **about, created=_TIME, state={"enum": list(STATES)}, counts=counts,
             parts=_array("FlowPart"),
@@ -217,8 +227,7 @@ def _flow_schemas(counts: Schema) -> Schema:
             f"all, and {limits.FLOW_TIES:,} pairs of a task and one that it runs after.",
             "type": "object",
             "properties": {
-                **about, "defaults": task,
-                "tasks": {"type": "object", "additionalProperties": task},
+                **about, "defaults": {"$ref": f"{REF}FlowTask"}, "tasks": _by_name("FlowTask"),
             },
             "required": ["name", "tasks"],
             "additionalProperties": False,
@@ -378,6 +387,7 @@ def _submission_schemas() -> Schema:
         },
         "Submission": _submission(),
         "Edits": _edits(),
+        "QueueDefaults": _queue_defaults(),
         "Submissions": {
             "oneOf": [
                 {"$ref": f"{REF}Submission"},
@@ -430,7 +440,9 @@ def _queue_schemas() -> Schema:
     """Describe queues, schedules and notices."""
     schedule = _record(Schedule, task={"$ref": f"{REF}Submission"})
     return {
-        "Queue": _record(QueueInfo, rate=_optional(_STRING)),
+        "Queue": _record(
+            QueueInfo, rate=_optional(_STRING), defaults={"$ref": f"{REF}QueueDefaults"}
+        ),
         "Queues": _partly(queues=_array("Queue")),
         "Dropped": _object(name=_STRING, left=_INTEGER),
         "ScheduleToMake": with_limits(WrittenSchedule, limits.SCHEDULE),

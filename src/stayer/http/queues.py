@@ -67,6 +67,9 @@ def resume(call: Call) -> Answer:
 
 
 Count = Annotated[int, Meta(ge=1, lt=2**31)]
+Defaults = Annotated[
+    dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/QueueDefaults"})
+]
 
 
 class QueueBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,7 +87,7 @@ class QueueBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rate: str | UnsetType | None = UNSET
     fair: Fair | UnsetType | None = UNSET
     notify: tuple[str, ...] | UnsetType | None = UNSET
-    defaults: dict[str, Any] | UnsetType = UNSET
+    defaults: Defaults | UnsetType = UNSET
     retention: dict[Kept, Annotated[float, Meta(ge=0, le=CENTURY)] | None] | UnsetType = UNSET
 
 
