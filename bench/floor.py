@@ -12,7 +12,7 @@ from typing import Any
 
 from stayer.core import ids
 from stayer.core.model import STATES, NewTask
-from stayer.stores.sql.rows import born, cells_in_common
+from stayer.stores.sql.rows import beginning_of, cells_in_common
 from stayer.stores.sql.sqlite.database import _PRAGMAS
 from stayer.stores.sql.sqlite.dialect import statements
 
@@ -100,7 +100,7 @@ class Floor:
         self._db.execute(SQL["count"], (*(moved.get(state, 0) for state in STATES), 1, "q"))
 
     def _common(self, now: float) -> tuple[Any, ...]:
-        return None, *cells_in_common(_NEW, born(_NEW, now))
+        return None, *cells_in_common(_NEW, beginning_of(_NEW, now))
 
     def _begin(self) -> None:
         fcntl.flock(self._lock, fcntl.LOCK_EX)

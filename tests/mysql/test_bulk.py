@@ -5,7 +5,7 @@ from __future__ import annotations
 from stayer.core.model import Filter
 from stayer.stores.sql.mysql import MySqlStore
 from stayer.stores.sql.mysql.dialect import statements
-from stayer.stores.sql.rows import born, cells_in_common
+from stayer.stores.sql.rows import beginning_of, cells_in_common
 from tests.contract.builders import new
 from tests.servers.mariadb import MariaDbServer
 
@@ -36,7 +36,7 @@ def test_what_is_null_is_not_said_for_each_task() -> None:
 
     def said(number: int) -> str:
         return compiled.alike(
-            rows, cells_in_common(alike[number], born(alike[number], 1.0))
+            rows, cells_in_common(alike[number], beginning_of(alike[number], 1.0))
         ).decode()
 
     assert " name," in said(0)

@@ -36,7 +36,7 @@ _WORDS: dict[Stage, tuple[str, str]] = {
 """What one record of a stage is to people, and what several are."""
 
 
-class _Said:
+class _ProgressLines:
     """Says what was done, a line a stage, and shows how far the one under way is."""
 
     def __init__(self, advance: Advance) -> None:
@@ -67,10 +67,10 @@ def _counted(number: int, stage: Stage) -> str:
 
 
 @contextmanager
-def told() -> Iterator[_Said]:
+def show_progress() -> Iterator[_ProgressLines]:
     """Say how far a move is while this goes on."""
     with progress(None) as advance:
-        said = _Said(advance)
+        said = _ProgressLines(advance)
         yield said
         said.finish()
 
@@ -127,7 +127,7 @@ def move(
 
 def _move(source: Store, target: Store, as_json: bool) -> None:
     note(f"moving {address(source)} to {address(target)}")
-    with told() as tell:
+    with show_progress() as tell:
         moved = moving.move(source, target, tell)
     if as_json:
         print_json(

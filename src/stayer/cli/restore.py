@@ -6,7 +6,7 @@ import rich_click as click
 
 from stayer.cli.command import Given, argument, command
 from stayer.cli.common_options import json_option
-from stayer.cli.move import told
+from stayer.cli.move import show_progress
 from stayer.cli.output import note, plural, print_json, print_line
 from stayer.service import backup as backups
 from stayer.service.backup import Settled
@@ -40,7 +40,7 @@ def restore(given: Given, file: str | None, target_url: str, resume: bool, as_js
             target.setup()
             settled = backups.settle(target, resume=resume)
         else:
-            with told() as tell:
+            with show_progress() as tell:
                 settled, moved = backups.restore(file, target, tell, resume=resume)
             counts = {str(stage): number for stage, number in moved.counts.items()}
         _say(target, settled, counts, as_json)

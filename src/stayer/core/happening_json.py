@@ -34,7 +34,7 @@ from stayer.core.units import CENTURY
 
 H = TypeVar("H", bound=Happening)
 
-TOLD: dict[str, type[Happening]] = {
+HAPPENINGS_BY_NAME: dict[str, type[Happening]] = {
     "start": Start,
     "done": Done,
     "fail": Fail,
@@ -49,7 +49,7 @@ TOLD: dict[str, type[Happening]] = {
 """What a worker may tell of a task that it holds; nothing else can come from one."""
 _PYTHON = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
-_NAMES = {kind: name for name, kind in TOLD.items()}
+_NAMES = {kind: name for name, kind in HAPPENINGS_BY_NAME.items()}
 
 
 def happening_json(happening: Happening) -> dict[str, JSON] | None:
@@ -65,9 +65,9 @@ def happening_json(happening: Happening) -> dict[str, JSON] | None:
 
 def read_happening(written: Mapping[str, Any]) -> Happening:
     """Read what happened; BadInput if it makes no sense."""
-    kind = TOLD.get(str(written.get("what")))
+    kind = HAPPENINGS_BY_NAME.get(str(written.get("what")))
     if kind is None:
-        raise BadInput(f"what: say one of {', '.join(TOLD)}")
+        raise BadInput(f"what: say one of {', '.join(HAPPENINGS_BY_NAME)}")
     if kind is Done:
         return Done(read_value(written.get("result"), "the result"))
     try:

@@ -131,7 +131,7 @@ class Gate:
 
     async def _answer_or_problem(
         self, scope: Scope, headers: Headers, receive: Receive, passage: _Passage
-    ) -> Response | Said:
+    ) -> Response | JsonAnswer:
         try:
             return await self._respond(scope, headers, receive, passage)
         except (Problem, StayerError) as error:
@@ -151,7 +151,7 @@ class Gate:
 
     async def _respond(
         self, scope: Scope, headers: Headers, receive: Receive, passage: _Passage
-    ) -> Response | Said:
+    ) -> Response | JsonAnswer:
         self._check_host(scope, headers)
         found = self._find_route(scope)
         route = found.route
@@ -182,7 +182,7 @@ class Gate:
             return read_body(route.body, raw)
         return await call.ask(read_body, route.body, raw)
 
-    async def _outcome(self, call: Call, route: Route, passage: _Passage) -> Response | Said:
+    async def _outcome(self, call: Call, route: Route, passage: _Passage) -> Response | JsonAnswer:
         outcome: Outcome
         if route.wait is not None:
             outcome = await route.wait(call)
@@ -386,7 +386,7 @@ _HOW = (
 )
 
 
-class Said(NamedTuple):
+class JsonAnswer(NamedTuple):
     """An answer of JSON, ready to be sent."""
 
     status: int
@@ -394,7 +394,9 @@ class Said(NamedTuple):
     content: bytes
 
 
-def _encode_answer(scope: Scope, request_headers: Headers, outcome: object) -> Response | Said:
+def _encode_answer(
+    scope: Scope, request_headers: Headers, outcome: object
+) -> Response | JsonAnswer:
     """Make an answer of JSON; what was read may be asked for again by its tag."""
     answer = outcome if isinstance(outcome, Answer) else Answer(outcome)  # type: ignore[arg-type]
     content = _encode(answer.content)
@@ -403,18 +405,18 @@ def _encode_answer(scope: Scope, request_headers: Headers, outcome: object) -> R
         tag = f'W/"{hashlib.blake2b(content, digest_size=9).hexdigest()}"'.encode()
         headers += (b"etag", tag), (b"cache-control", b"private, no-cache")
         if tag.removeprefix(b"W/") in request_headers.get(b"if-none-match", b""):
-            return Said(304, headers, b"")
+            return JsonAnswer(304, headers, b"")
     elif answer.headers is None or "cache-control" not in answer.headers:
         headers.append(_NO_STORE)
     headers += (b"content-length", b"%d" % len(content)), _MEDIA
-    return Said(answer.status, headers, content)
+    return JsonAnswer(answer.status, headers, content)
 
 
 def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
-async def _send_answer(answer: Said, send: Send, own: list[tuple[bytes, bytes]]) -> None:
+async def _send_answer(answer: JsonAnswer, send: Send, own: list[tuple[bytes, bytes]]) -> None:
     headers = answer.headers + own
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.content})

@@ -363,20 +363,20 @@ def checkpoint(call: Call) -> Response:
 def changes(call: Call) -> Answer:
     """Take what happened to several attempts; what the worker knows of them must still hold."""
     worker = _own(call)
-    told = [_told(each) for each in call.body.changes]
+    told = [_reported_change(each) for each in call.body.changes]
     assert call.who is not None
     answers = call.service.remote_workers.commit(worker, told, call.who.queues)
     return Answer({"tasks": [None if task is None else _shown(task) for task in answers]})
 
 
-def _told(change: Change) -> work.Told:
+def _reported_change(change: Change) -> work.ReportedChange:
     if change.state is not None and change.state not in RUNNING:
         raise BadInput(f"state: a worker holds what is {' or '.join(RUNNING)}")
     try:
         saved = None if change.checkpoint is None else base64.b64decode(change.checkpoint)
     except ValueError:
         raise BadInput("checkpoint: write its bytes in base64") from None
-    return work.Told(
+    return work.ReportedChange(
         change.id, change.attempt, read_happening(change.happening), change.state,
         change.last_order, change.ago, change.paused, saved,
     )  # fmt: skip

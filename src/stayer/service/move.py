@@ -44,7 +44,7 @@ BATCH = 4_000_000
 _COMPARED: tuple[Stage, ...] = tuple(stage for stage in STAGES if stage != "counters")
 _HELD_BY_STORES_THEMSELVES: tuple[Stage, ...] = ("counters", "figures")
 """What an empty store may have."""
-_SOON = 3600.0
+_FORGOTTEN_WITHIN_S = 3600.0
 """What would be forgotten in so many seconds is not compared: a store may forget it meanwhile."""
 _DIGEST = 16
 _NAMED = 5
@@ -266,7 +266,7 @@ def _following(stage: Stage, cursor: str | None) -> str:
 
 def _compare(source: Store, target: Store, tell: Tell) -> dict[Stage, int]:
     """Read all of both, and count. Raises StoreUnusable if they differ."""
-    before = max(source.now(), target.now()) + _SOON
+    before = max(source.now(), target.now()) + _FORGOTTEN_WITHIN_S
     counts: dict[Stage, int] = {}
     for stage in _COMPARED:
         ours = _digest(source, stage, before, tell)

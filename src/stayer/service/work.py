@@ -60,8 +60,8 @@ class Answer(NamedTuple):
     lost: list[Key]
 
 
-class Told(NamedTuple):
-    """What a worker tells of a task, and as what it knows that: the server decides what follows."""
+class ReportedChange(NamedTuple):
+    """What a worker reports of a task, and how it knows it: the server decides what follows."""
 
     id: str
     attempt: int
@@ -310,7 +310,7 @@ class RemoteWorkers:
             raise _not_held(self._get(report.id), worker, report.attempt)
 
     def commit(
-        self, worker: str, told: Sequence[Told], queues: Collection[str]
+        self, worker: str, told: Sequence[ReportedChange], queues: Collection[str]
     ) -> list[Task | None]:
         """Decide what follows from what a worker tells, and commit it: the answer is as that of
         `Store.commit`. What the worker names must still hold, so it decides nothing unseen.

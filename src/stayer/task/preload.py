@@ -36,7 +36,7 @@ _DESCRIPTORS = 6
 Files = dict[str, tuple[int, int, int] | None]
 
 
-class Asked(NamedTuple):
+class ForkRequest(NamedTuple):
     """The descriptors that come with a request."""
 
     talk: int
@@ -73,7 +73,7 @@ def serve(load: Callable[[], object], begin: Callable[[], int]) -> int:
         word, descriptors, _, _ = socket.recv_fds(nursery, _ASKED_BYTES, _DESCRIPTORS)
         if not word:
             os._exit(0)
-        asked = Asked(*descriptors)
+        asked = ForkRequest(*descriptors)
         if _imported_files(files) != files:
             _say("its code has changed: importing it anew")
             os._exit(0)
@@ -133,7 +133,7 @@ def _version(path: str) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _fork(asked: Asked, nursery: socket.socket) -> bool:
+def _fork(asked: ForkRequest, nursery: socket.socket) -> bool:
     """Fork the first process of a task; True in its main one."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # whatever the app has made of it
@@ -180,7 +180,7 @@ def _reap(main: int, talk: socket.socket) -> NoReturn:
     os._exit(0)
 
 
-def _begin(asked: Asked, begin: Callable[[], int]) -> int:
+def _begin(asked: ForkRequest, begin: Callable[[], int]) -> int:
     """Be the main process, when the keeper lets us."""
     os.close(asked.talk)
     if not os.read(asked.gate, 1):

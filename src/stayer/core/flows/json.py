@@ -19,7 +19,7 @@ from stayer.core.submit import checks, decode_errors
 from stayer.core.submit.json import parse_submission
 
 
-class _Written(Struct, forbid_unknown_fields=True):
+class _FlowFile(Struct, forbid_unknown_fields=True):
     """The whole file."""
 
     name: str
@@ -40,10 +40,10 @@ class _Ties(Struct):
     near_wait: float | str | None = None
 
 
-_FIELDS = tuple(_Written.__struct_fields__)
+_FIELDS = tuple(_FlowFile.__struct_fields__)
 _TIES = tuple(_Ties.__struct_fields__)
 _NOT_HERE = ("id",)
-_decode = json_decoder(_Written).decode
+_decode = json_decoder(_FlowFile).decode
 
 
 def parse_flow(
@@ -88,14 +88,14 @@ def parse_flow(
         raise _at(f"{what}: tasks", error) from None
 
 
-class _Said(NamedTuple):
+class _PartOptions(NamedTuple):
     """What is said of a part: which fields, what of others, and what of itself."""
 
     fields: Set[str]
     ties: _Ties
     known: dict[str, Any]
 
-    def over(self, defaults: _Said) -> _Said:
+    def over(self, defaults: _PartOptions) -> _PartOptions:
         """Return a part's options over the defaults, which count where it says nothing, not even
         null.
         """
@@ -107,10 +107,10 @@ class _Said(NamedTuple):
         }
         known = {name: each for name, each in defaults.known.items() if name not in self.fields}
         fields = self.fields | defaults.fields
-        return _Said(fields, _Ties(**ties), {**known, **self.known})
+        return _PartOptions(fields, _Ties(**ties), {**known, **self.known})
 
 
-def _read(fields: dict[str, msgspec.Raw], place: str) -> _Said:
+def _read(fields: dict[str, msgspec.Raw], place: str) -> _PartOptions:
     try:
         ties = decode_json(_object({key: fields[key] for key in _TIES if key in fields}), _Ties)
     except msgspec.ValidationError as error:
@@ -119,11 +119,16 @@ def _read(fields: dict[str, msgspec.Raw], place: str) -> _Said:
     for key in _NOT_HERE:
         if key in rest:
             raise BadInput(f"{place}.{key}: the id of a task is made of the flow's and its name")
-    return _Said(fields.keys(), ties, parse_submission(_object(rest), place))
+    return _PartOptions(fields.keys(), ties, parse_submission(_object(rest), place))
 
 
 def _plan(
-    name: str, options: _Said, place: str, given: dict[str, Any], cwd: str | None, extent: Extent
+    name: str,
+    options: _PartOptions,
+    place: str,
+    given: dict[str, Any],
+    cwd: str | None,
+    extent: Extent,
 ) -> PartPlan:
     ties = options.ties
     pattern = _task(options.known, place, given, cwd)

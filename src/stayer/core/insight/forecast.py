@@ -25,10 +25,10 @@ ENOUGH = 3
 """So many tasks of a kind tell how long the next one takes."""
 _ENOUGH_OTHERS = 10
 """So many of any kind stand in for one of which there was none."""
-_WIDE = 2.0
+_FEW_SAMPLES_FACTOR = 2.0
 """By this factor, either way, a task may differ from the few of its kind that there were."""
 
-_LATE = 2.0
+_OVERDUE_FACTOR = 2.0
 
 Durations = Mapping[str, Sequence[float]]
 """How long finished tasks took, by their kind."""
@@ -90,7 +90,7 @@ def late_after(durations: Sequence[float]) -> float | None:
     """Return after how many seconds a task is late of which others took so long: twice the longest;
     None if they are too few.
     """
-    return max(durations) * _LATE if len(durations) >= ENOUGH else None
+    return max(durations) * _OVERDUE_FACTOR if len(durations) >= ENOUGH else None
 
 
 def nth_start(free: Sequence[float], durations: Sequence[float], more: int, each: float) -> float:
@@ -154,7 +154,8 @@ def _guess(few: Sequence[float]) -> Span | None:
     """Guess a duration from a few of its kind; None from none."""
     if not few:
         return None
-    return Span(min(few) / _WIDE, _quantile(sorted(few), 0.5), max(few) * _WIDE)
+    middle = _quantile(sorted(few), 0.5)
+    return Span(min(few) / _FEW_SAMPLES_FACTOR, middle, max(few) * _FEW_SAMPLES_FACTOR)
 
 
 def _estimate_remaining(runs: Runs, history: Durations) -> Span | None:

@@ -17,7 +17,7 @@ from stayer.stores.sql.rows import by_seq, changed_cell, hooks_from_cell, value_
 from stayer.stores.sql.select_limited import count_run
 from stayer.stores.sql.transaction import Cell, Composed, Row, Transaction
 
-_LONG_WAIT = 1.0
+_LONG_WAIT_S = 1.0
 _NO_NEWS = AttemptNews()
 _NOBODY = [None, None]
 """No hooks, neither the task's nor its queue's."""
@@ -49,7 +49,7 @@ def commit(tx: Transaction, changes: Sequence[Change]) -> tuple[list[Task | None
 
 def delayed(changes: Sequence[Change], waited: float) -> Sequence[Change]:
     """Date changes back by how long somebody has waited to tell of them, while others wrote."""
-    if waited < _LONG_WAIT:
+    if waited < _LONG_WAIT_S:
         return changes
     return [date_back(change, change.ago + waited) for change in changes]
 
@@ -178,7 +178,7 @@ def _trace(
     if effect.to != before:
         ledger.moved(queue, before, effect.to)
     if effect.event is not None:
-        ledger.told(
+        ledger.add_events(
             number, [change.id], queue, effect.event, change.attempt, change.worker, effect.note
         )
     if effect.wakes_queue:

@@ -96,7 +96,7 @@ class Dialect(ABC):
     join_in_order = "JOIN"
     counted_queues = "stayer_queues"
     lock = "FOR UPDATE"
-    """Empty: there is one writer at a time, so nothing changes under its hands."""
+    """Empty: there is one writer at a time, so nothing changes meanwhile."""
     claim = "FOR UPDATE SKIP LOCKED"
     """Empty as well then."""
     counts_what_runs = False

@@ -4,7 +4,7 @@ Without queue, state or time the newest tasks are the end of the table. With any
 answer is merged from the index of each (queue, state) that has tasks at all. What is left of the
 filter (name, owner, tags …) has no index: it is checked task by task, by the database. Conditions
 on JSON are so too, but for values that it can't look into, since they are compressed; so tasks that
-it finds by them are looked at here once more (`core.json_match` has the last word).
+it finds by them are looked at here once more (`core.json_match` decides).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from stayer.core.errors import BadInput
 from stayer.core.model import NewTask, Task
 from stayer.core.submit.fresh import fresh_task
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.rows import Born, born, cells_in_common, likeness, value_cell
+from stayer.stores.sql.rows import Beginning, beginning_of, cells_in_common, likeness, value_cell
 from stayer.stores.sql.transaction import Cell, Transaction
 
 
@@ -20,12 +20,12 @@ class Births:
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
-        self._tasks: list[tuple[NewTask, Born, Cell]] = []
+        self._tasks: list[tuple[NewTask, Beginning, Cell]] = []
 
     def add(self, new: NewTask, waits: bool, dependents: bool) -> Task:
         """One more; answers the task as it will be there."""
         form = value_cell(checked_parameters(new), self._tx.dialect.bytes_as_text)
-        this = born(new, self._tx.now, waits=waits, dependents=dependents)
+        this = beginning_of(new, self._tx.now, waits=waits, dependents=dependents)
         self._tasks.append((new, this, form))
         return fresh_task(new, *this)
 
@@ -37,7 +37,7 @@ class Births:
             cells = cells_in_common(new, this)
             if not self._tx.run("submit", new.id, form, number, *cells):
                 return False
-            note_births(ledger, number, [new.id], new.queue, this)
+            add_first_events(ledger, number, [new.id], new.queue, this)
         ledger.write()
         return True
 
@@ -45,9 +45,9 @@ class Births:
 class _Group:
     """Tasks that differ in nothing but id and parameters."""
 
-    def __init__(self, new: NewTask, born: Born) -> None:
+    def __init__(self, new: NewTask, beginning: Beginning) -> None:
         self.new = new
-        self.born = born
+        self.beginning = beginning
         self.ids: list[str] = []
         self.forms: list[Cell] = []
 
@@ -72,22 +72,22 @@ class BirthsInGroups(Births):
         mine = (waits, dependents, likeness(new))
         is_alone = not self.takes_bytes and isinstance(form, bytes)
         if is_alone or mine != self._likeness or len(self._groups[-1].ids) >= self.largest:
-            this = born(new, self._tx.now, waits=waits, dependents=dependents)
+            this = beginning_of(new, self._tx.now, waits=waits, dependents=dependents)
             self._groups.append(_Group(new, this))
             self._likeness = None if is_alone else mine
         group = self._groups[-1]
         group.ids.append(new.id)
         group.forms.append(form)
-        return fresh_task(new, *group.born)
+        return fresh_task(new, *group.beginning)
 
     def write(self) -> bool:
         ledger = Ledger(self._tx)
         for group in self._groups:
             first = ledger.numbers(len(group.ids))
-            common = cells_in_common(group.new, group.born)
+            common = cells_in_common(group.new, group.beginning)
             if not self.enter(group.ids, group.forms, first, common):
                 return False
-            note_births(ledger, first, group.ids, group.new.queue, group.born)
+            add_first_events(ledger, first, group.ids, group.new.queue, group.beginning)
         ledger.write()
         return True
 
@@ -107,9 +107,11 @@ def checked_parameters(new: NewTask) -> str | bytes | None:
     return codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
 
 
-def note_births(ledger: Ledger, first: int, ids: list[str], queue: str, born: Born) -> None:
+def add_first_events(
+    ledger: Ledger, first: int, ids: list[str], queue: str, beginning: Beginning
+) -> None:
     """Enter what new tasks of one kind leave behind, the first under that number."""
-    ledger.told(first, ids, queue, born.state)
-    ledger.moved(queue, None, born.state, len(ids))
+    ledger.add_events(first, ids, queue, beginning.state)
+    ledger.moved(queue, None, beginning.state, len(ids))
     # A new eta may be the next one due: those who sleep until then should look again.
     ledger.woken(queue)

@@ -100,18 +100,18 @@ class Ledger:
     ) -> None:  # fmt: skip
         """Something happened to a task; for those who do not write its history themselves."""
         number = self.numbers()
-        self.told(number, [id], queue, event, attempt, worker, note)
+        self.add_events(number, [id], queue, event, attempt, worker, note)
         holder = None if worker is None else True
         line = history.line(number, self._tx.now, event, attempt, holder, note)
         self._lines.append((line, seq))
         self.grown(seq)
 
-    def told(
+    def add_events(
         self, first: int, ids: Sequence[str], queue: str, event: str, attempt: int = 0,
         worker: str | None = None, note: str | None = None,
     ) -> None:  # fmt: skip
-        """The same happened to these tasks, under this number and those that follow it; their
-        histories have it already."""
+        """Note that the same happened to these tasks, under this number and those that follow it;
+        their histories have it already."""
         what = (queue, event, attempt, worker, note)
         newest = self._events[-1] if self._events else None
         if newest is not None and newest.what == what and newest.last == first - 1:
@@ -121,7 +121,7 @@ class Ledger:
 
     def worker_lost(self, worker: str) -> None:
         """A worker was given up as dead."""
-        self.told(self.numbers(), [""], "", WORKER_LOST, worker=worker)
+        self.add_events(self.numbers(), [""], "", WORKER_LOST, worker=worker)
 
     def grown(self, seq: int) -> None:
         """The task's history may have become too long for its row."""

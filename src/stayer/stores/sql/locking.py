@@ -61,7 +61,7 @@ def lock_words(tx: Transaction, queues: Sequence[str], words: Sequence[str]) -> 
 
 
 def lock_word_of(tx: Transaction, id: str) -> None:
-    """The same for the word of a task, if it is there."""
+    """Let nobody else claim the unique word of this task, if it is there."""
     if tx.dialect.locks_words:
         tx.all("unique.lock_of", id)
         return

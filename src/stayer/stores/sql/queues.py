@@ -138,7 +138,7 @@ def old(
 
 def _tell(tx: Transaction, queue: str, event: str, *, wake: bool = False) -> None:
     ledger = Ledger(tx)
-    ledger.told(ledger.numbers(), [""], queue, event)
+    ledger.add_events(ledger.numbers(), [""], queue, event)
     if wake:
         ledger.woken(queue)
     ledger.write()

@@ -90,7 +90,7 @@ def _take(
     tasks = tx.bulk.take(tx, seqs, first, queue, worker, node)
     for times, alike in groupby(tasks, key=_attempt):
         ids = [task.id for task in alike]
-        ledger.told(number, ids, queue, "reserved", times, worker)
+        ledger.add_events(number, ids, queue, "reserved", times, worker)
         if times > 1:
             for position in range(number - first, number - first + len(ids)):
                 ledger.grown(seqs[position])

@@ -245,8 +245,8 @@ task_from_row: Callable[[Row], Task] = generated.function(
 """A task from a row of TASK_COLUMNS."""
 
 
-class Born(NamedTuple):
-    """How new tasks that were asked for alike come into the world."""
+class Beginning(NamedTuple):
+    """The state and times with which new tasks begin that were asked for alike."""
 
     at: float
     state: State
@@ -263,11 +263,13 @@ likeness: Callable[[NewTask], tuple[Any, ...]] = attrgetter(
 """What makes two new tasks alike."""
 
 
-def born(new: NewTask, now: float, *, waits: bool = False, dependents: bool = False) -> Born:
-    """This one, and those that are like it."""
+def beginning_of(
+    new: NewTask, now: float, *, waits: bool = False, dependents: bool = False
+) -> Beginning:
+    """Work out how a new task begins, and all those that are like it."""
     eta, start_before, finish_before = moments(new, now)
     state: State = "scheduled" if eta is not None and eta > now else "pending"
-    return Born(
+    return Beginning(
         now,
         "waiting" if waits else state,
         eta,
@@ -297,24 +299,24 @@ NEW_VALUES = ", ".join(f"?{number}" for number in range(5, 5 + len(_NEW)))
 def _writing() -> str:
     """The source of `new_cells`."""
     values = ", ".join(
-        f"born.{BY_STORE[field.name]}"
+        f"beginning.{BY_STORE[field.name]}"
         if field.name in BY_STORE
         else f"json_cell(new.{field.name})"
         if field.kind in _AS_JSON_TEXT
         else f"new.{field.name}"
         for field in _NEW
     )
-    return f"def new_cells(new, born):\n    return ({values})\n"
+    return f"def new_cells(new, beginning):\n    return ({values})\n"
 
 
-_new_cells: Callable[[NewTask, Born], Row] = generated.function(
+_new_cells: Callable[[NewTask, Beginning], Row] = generated.function(
     "new_cells", _writing(), {"json_cell": json_cell}
 )
 
 
-def cells_in_common(new: NewTask, born: Born) -> Row:
+def cells_in_common(new: NewTask, beginning: Beginning) -> Row:
     """The parameters of the statement `submit` that are not of one task alone."""
-    return (history.after_number(born.at, born.state), *_new_cells(new, born))
+    return (history.after_number(beginning.at, beginning.state), *_new_cells(new, beginning))
 
 
 def task_cells(task: Task, parameters: Cell, result: Cell) -> Row:

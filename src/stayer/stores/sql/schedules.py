@@ -34,7 +34,7 @@ def put_schedule(tx: Transaction, schedule: Schedule, seen: float | None = None)
         schedule.origin, schedule.next, tx.now,
     )  # fmt: skip
     ledger = Ledger(tx)
-    ledger.told(ledger.numbers(), [""], queue, "schedule", note=schedule.name)
+    ledger.add_events(ledger.numbers(), [""], queue, "schedule", note=schedule.name)
     ledger.woken(queue)
     ledger.write()
     return schedules(tx, [schedule.name])[0]

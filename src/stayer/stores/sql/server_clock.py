@@ -7,11 +7,11 @@ from threading import Lock
 
 from stayer.stores.sql.forking import mind_forks
 
-_FRESH = 1.0
+_ANSWER_VALID_S = 1.0
 """For how long what the server said is carried on by this machine's own count of seconds."""
-_KEPT = 10.0
+_BEST_ANSWER_VALID_S = 10.0
 """For how long a better answer is kept against worse ones; two machines count differently."""
-_STEP = 0.5
+_CLOCK_WAS_SET_S = 0.5
 """A difference over which the server's clock was set, and this one follows at once."""
 
 
@@ -35,9 +35,9 @@ class ServerClock:
         here = _count()
         ahead = said - here
         with self._guard:
-            is_old = self._ahead is None or here - self._best_at > _KEPT
+            is_old = self._ahead is None or here - self._best_at > _BEST_ANSWER_VALID_S
             # A smaller one only tells that this answer was under way for longer.
-            if is_old or self._ahead is None or not -_STEP < ahead - self._ahead <= 0:
+            if is_old or self._ahead is None or not -_CLOCK_WAS_SET_S < ahead - self._ahead <= 0:
                 self._ahead, self._best_at = ahead, here
             self._heard = here
         return said
@@ -46,7 +46,7 @@ class ServerClock:
         """The time by what was heard lately; None if the server has to be asked."""
         here = _count()
         with self._guard:
-            if self._ahead is None or here - self._heard > _FRESH:
+            if self._ahead is None or here - self._heard > _ANSWER_VALID_S:
                 return None
             return here + self._ahead
 

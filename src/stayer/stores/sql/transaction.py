@@ -88,7 +88,7 @@ class Transaction(Protocol):
         """Run it for each of these; how many rows it changed."""
 
     def send(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> None:
-        """Run it for each of these, in its turn, where nobody asks what came of it: that may be
+        """Run it for each of these, in its turn, where nobody asks for the outcome: that may be
         told with the next answer, or with the commit.
         """
 

@@ -153,7 +153,7 @@ def _result(change: Change, arguments: Arguments) -> Raw:
 
 
 def _parameters(change: Change, arguments: Arguments) -> Raw:
-    """The same of parameters."""
+    """Pack what becomes of the parameters."""
     if change.parameters is UNSET:
         return False
     form = codec.pack(change.parameters, "parameters", codec.PARAMETERS_LIMIT)

@@ -30,7 +30,9 @@ _PART = 50
 """How many entries of a long history are one part: the middle goes by parts."""
 _IN_RECORD = 1024
 """How much of its history stands behind a record, in bytes; if it is more, it is kept apart."""
-_BORN = {"scheduled": record.INITIALLY_SCHEDULED, "waiting": record.INITIALLY_WAITING}
+_INITIAL_STATE_FLAGS = {
+    "scheduled": record.INITIALLY_SCHEDULED, "waiting": record.INITIALLY_WAITING,
+}  # fmt: skip
 _KIND = sorted(
     (field for field in STORED if field.name not in record.OWN),
     key=lambda field: field.row.number or 0,
@@ -59,7 +61,7 @@ def packed(copy: TaskCopy) -> Packed:
     if abs(task.priority) > _EXACT:
         raise BadInput(f"task {task.id}: Redis can't keep its priority {task.priority}")
     born, *lines = copy.history
-    flags = _BORN.get(born.event, 0)
+    flags = _INITIAL_STATE_FLAGS.get(born.event, 0)
     apart: list[str | bytes | None] = []
     number = float(born.number) if born.number <= LAST else _TO_BE_NUMBERED
     own: list[Raw] = [float(task.updated), float(task.created), number, task.id]

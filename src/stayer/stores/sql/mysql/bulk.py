@@ -35,7 +35,7 @@ _PLACE = {name.strip('"'): place for place, name in enumerate(TASK_COLUMNS.split
 
 
 class FewTrips(BulkThatRemembers):
-    """As few questions as there can be. What a worker will take is asked for with the first of
+    """Ask as few questions as possible. What a worker will take is asked for with the first of
     them, by the lanes that there were the last time: if there are others now, it is asked for
     again, and what was claimed is free at the end of the transaction.
     """
@@ -185,12 +185,12 @@ def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> froz
             "fast.complete_alike",
             [(tx.now, line, first, results[done[0]], tx.array(seqs[id] for id in done))],
         )
-        ledger.told(first, done, queue, event, attempt, worker, note)
+        ledger.add_events(first, done, queue, event, attempt, worker, note)
     else:
         for id, result in results.items():
             if id in seqs:
                 tx.send("fast.complete", [(tx.now, line, number, result, seqs[id])])
-                ledger.told(number, [id], queue, event, attempt, worker, note)
+                ledger.add_events(number, [id], queue, event, attempt, worker, note)
                 number += 1
     ledger.moved(queue, state, effect.to, len(seqs))
     return frozenset(seqs)

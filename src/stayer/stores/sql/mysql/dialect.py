@@ -175,7 +175,7 @@ class Compiled:
             self._of_row = Compiled(text[: update.start(2)] + "WHERE seq = \x010\x02")
 
     def of_row(self, parameters: Sequence[Cell], seq: int) -> bytes:
-        """The same UPDATE for the row with this number."""
+        """Make an UPDATE one of the row with this number."""
         assert self._of_row is not None
         return self._of_row((*parameters, seq))  # the parameter of number 0 is the last one
 

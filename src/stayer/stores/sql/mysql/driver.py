@@ -21,7 +21,7 @@ _MULTI_STATEMENTS, _FOUND_ROWS = 1 << 16, 1 << 1
 _IN_TRANSACTION = 1
 _NOT_THERE = 2002
 _LOCK_WAIT = 20
-_NO_ANSWER = 2.0
+_CHECK_IDLE_AFTER_S = 2.0
 """A connection that was idle for so long is asked whether it still is one, if it can't be seen."""
 
 Result = tuple[Sequence[tuple[Any, ...]], int]
@@ -84,7 +84,7 @@ class Connection:
             poll = select.poll()
             poll.register(sock, select.POLLIN)
             return not poll.poll(0)
-        if time.monotonic() - self._used < _NO_ANSWER:
+        if time.monotonic() - self._used < _CHECK_IDLE_AFTER_S:
             return True
         try:
             self._raw.ping()

@@ -43,7 +43,7 @@ def literal(value: Cell) -> bytes:
 
 
 def _real(value: float) -> bytes:
-    """As a double, which an exponent makes it: else it is a decimal that is rounded later. There
+    """Write a double: the exponent makes it one, else it is a decimal that is rounded later. There
     are no infinite ones: the largest is as good to compare with.
     """
     if math.isnan(value):

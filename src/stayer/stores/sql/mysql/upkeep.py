@@ -34,7 +34,7 @@ would."""
 _KEPT, _ONCE_IN = 1_000_000, 10_000
 """How many events are kept for those who watch, and how many come between two looks for old ones.
 """
-_MARKS_KEPT = 60.0
+_MARKS_KEPT_S = 60.0
 """How long marks for workers are kept, in seconds: those who wait look more often."""
 _QUEUES = 10_000
 """How many queues are remembered as having a row."""
@@ -95,7 +95,7 @@ def add_up(database: Database, after: int = 0) -> int:
             kept = [(*sums[queue], queue) for queue in sorted(sums) if any(sums[queue])]
             tx.many("count", kept)
             tx.run("counts.added", tx.array(number for number, *_ in rows))
-        tx.run("marks.forget", tx.now - _MARKS_KEPT)
+        tx.run("marks.forget", tx.now - _MARKS_KEPT_S)
     for queue, numbers in sums.items():
         if any(numbers[: len(STATES)]):
             database.make_queue(queue)

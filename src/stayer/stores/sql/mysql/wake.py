@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 _FIRST, _SLOWER = 0.002, 1.5
 _BUSY, _QUIET = 0.1, 0.25
-_QUIET_AFTER = 10.0
+_QUIET_AFTER_S = 10.0
 
 
 class PollingWaiter:
@@ -30,7 +30,7 @@ class PollingWaiter:
         pause = _FIRST
         while not self._changed():
             now = time.monotonic()
-            longest = _BUSY if now - self._news < _QUIET_AFTER else _QUIET
+            longest = _BUSY if now - self._news < _QUIET_AFTER_S else _QUIET
             left = longest if deadline is None else deadline - now
             if left <= 0:
                 return False

@@ -26,7 +26,7 @@ _UPKEEP = 1.0
 """How often what was counted is put together, while there is something new."""
 _IDLE = 5.0
 """How long the thread waits for more before it ends."""
-_PATIENCE = 5.0
+_CLOSE_TIMEOUT_S = 5.0
 """How long somebody who closes the store waits for what is still to be sent."""
 
 
@@ -70,7 +70,7 @@ class Afterwards:
             self._guard.notify()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(_PATIENCE)
+            thread.join(_CLOSE_TIMEOUT_S)
 
     def _run(self) -> None:
         while (found := self._next()) is not None:

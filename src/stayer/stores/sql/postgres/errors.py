@@ -36,7 +36,7 @@ class Gone(StoreUnreachable):
 
 @contextmanager
 def translated_within(url: str) -> Iterator[None]:
-    """The same inside a transaction of the caller's, which alone can try it again."""
+    """Translate errors inside a transaction of the caller's, who alone can try it again."""
     try:
         with translated(url):
             yield

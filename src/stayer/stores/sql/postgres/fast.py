@@ -193,7 +193,7 @@ def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> froz
     ledger.moved(queue, state, effect.to, len(done))
     for number, id in enumerate(results, first):
         if id in done:
-            ledger.told(number, [id], queue, event, attempt, worker, note)
+            ledger.add_events(number, [id], queue, event, attempt, worker, note)
     return done
 
 
@@ -215,9 +215,9 @@ class _SentBirths(BirthsInGroups):
             return super().write()
         [group] = groups
         first = tx.numbers().take(len(group.ids))
-        queue, at, state = group.new.queue, group.born.at, group.born.state
+        queue, at, state = group.new.queue, group.beginning.at, group.beginning.state
         counts = [len(group.ids) * (state == each) for each in _FIRST_STATES]
-        common = cells_in_common(group.new, group.born)
+        common = cells_in_common(group.new, group.beginning)
         more = (at, state, *counts, queue in expected)
         tx.send(SUBMIT, [(tx.array(group.ids), group.forms, first, *common, *more)])
         tx.notify([queue], ())

@@ -13,7 +13,7 @@ from stayer.stores.sql.postgres.transaction import PostgresTransaction
 
 OLDEST = 140000
 """The oldest server that will do, as it numbers itself."""
-_LONG = 3600.0
+_LONG_TRANSACTION_S = 3600.0
 """A transaction that is open for longer keeps old rows from being cleared away."""
 _TABLES = ("stayer_tasks", "stayer_queues", "stayer_new_events", "stayer_counts", "stayer_workers")
 
@@ -99,7 +99,7 @@ def _open_transactions(tx: PostgresTransaction) -> Iterator[Finding]:
         "(array_agg(pid ORDER BY xact_start))[1] "
         "FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL"
     )
-    if seconds > _LONG:
+    if seconds > _LONG_TRANSACTION_S:
         said = f"a transaction of process {pid} has been open for {format_duration(seconds)}"
         todo = "end it: while it is open the server can't clear away old rows, and all gets slower"
         yield Finding("vacuum", "warn", said, todo)

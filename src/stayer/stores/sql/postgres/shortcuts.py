@@ -19,7 +19,7 @@ from stayer.stores.sql.forking import mind_forks
 
 Place = tuple[int, float, int]
 """Priority, created, seq."""
-_LONG = 1.0
+_SEEN_VALID_S = 1.0
 """For how long what was seen is gone by, in seconds."""
 
 
@@ -61,7 +61,7 @@ class Shortcuts:
         with self._guard:
             seen = self._places.get((queue, lane))
             if anew or seen is None:
-                self._places[queue, lane] = _Seen(time.monotonic() + _LONG, place)
+                self._places[queue, lane] = _Seen(time.monotonic() + _SEEN_VALID_S, place)
             else:
                 seen.place = place
 

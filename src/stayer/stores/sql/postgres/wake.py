@@ -24,9 +24,9 @@ POLL = (0.05, 1.0)
 """How often to look where nobody can listen: at first, and when nothing comes for a while."""
 _BACKOFF = (0.2, 5.0)
 """How long to wait before the next try to listen."""
-_LINGER = 10.0
+_UNUSED_CONNECTION_S = 10.0
 """How long the connection is kept when nobody waits any more."""
-_PATIENCE = 15.0
+_CONNECT_TIMEOUT_S = 15.0
 """How long whoever begins to wait gives the connection to be made."""
 
 
@@ -116,7 +116,7 @@ class Listener:
                 )
                 self._thread.start()
         if self._opening is not None:
-            self._tried.wait(_PATIENCE)
+            self._tried.wait(_CONNECT_TIMEOUT_S)
 
     def remove(self, waiter: ServerWaiter) -> None:
         """This one waits no more."""
@@ -131,7 +131,7 @@ class Listener:
         if thread is not None:
             assert self._rope is not None
             os.write(self._rope[1], b"x")
-            thread.join(_PATIENCE)
+            thread.join(_CONNECT_TIMEOUT_S)
         if thread is None or not thread.is_alive():
             self._drop_rope()
 
@@ -174,7 +174,7 @@ class Listener:
         assert self._rope is not None
         poll.register(self._rope[0], select.POLLIN)
         while not self._is_left:
-            ready = poll.poll(_LINGER * 1000)
+            ready = poll.poll(_UNUSED_CONNECTION_S * 1000)
             for message in connection.notifies(timeout=0):
                 self._tell(functools.partial(_hear_of, message))
             if not ready and self._is_over():

@@ -18,7 +18,7 @@ from stayer.stores.sql.transaction import Transaction
 
 _WIDEST = 256
 """Results up to this length are written in columns."""
-_WORTH_IT = 25
+_LEAST_TASKS = 25
 """How many tasks a statement has to be for, that several are better than one."""
 
 
@@ -46,12 +46,12 @@ def complete(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> frozen
             count = tx.run("commit.done_stretch", *common, seq, last, number, cell, width)
         ledger.moved(queue, state, effect.to, count)
         if count == len(ids):
-            ledger.told(number, ids, queue, event, attempt, worker, note)
+            ledger.add_events(number, ids, queue, event, attempt, worker, note)
             completed += ids
         elif count:
             for id in _which(tx, ids, number):
                 own = number + ids.index(id)
-                ledger.told(own, [id], queue, event, attempt, worker, note)
+                ledger.add_events(own, [id], queue, event, attempt, worker, note)
                 completed.append(id)
         number += len(ids)
     return frozenset(completed)
@@ -86,7 +86,7 @@ def _parts(tx: Transaction, texts: dict[str, str]) -> list[tuple[int | None, lis
             parts.append((seq, []))
         parts[-1][1].append(id)
         following = seq + 1
-    return parts if len(parts) * _WORTH_IT <= len(texts) else [(None, all_of_them)]
+    return parts if len(parts) * _LEAST_TASKS <= len(texts) else [(None, all_of_them)]
 
 
 def _in_columns(texts: Sequence[str]) -> tuple[int, bytes]:

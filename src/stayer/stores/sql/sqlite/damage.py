@@ -44,7 +44,7 @@ _KEPT = 10_000
 """How many damaged cells are kept."""
 _LARGEST = 2**53
 _LATEST = 1e13
-_PAUSE = 60.0
+_LOOK_PAUSE_S = 60.0
 """How long nobody looks again after a look that found nothing, in seconds."""
 _MAKE = """
 CREATE TABLE IF NOT EXISTS stayer_damaged (
@@ -78,9 +78,9 @@ _READ: dict[tuple[str, str], tuple[Callable[[str], object], str | None]] = {
 """Columns whose text is read as JSON, and what is put in the place of what can't be."""
 
 
-_LONG = 86400.0
+_LONGEST_LEASE_S = 86400.0
 _CAREFULLY = {
-    ("stayer_workers", "lease"): _LONG,
+    ("stayer_workers", "lease"): _LONGEST_LEASE_S,
     ("stayer_workers", "keeps"): 1,
     ("stayer_workers", "dead"): 1,
 }
@@ -171,7 +171,7 @@ class Mending:
                     tx.named("stayer_damaged"),
                 )  # fmt: skip
         else:
-            self._not_before = time.monotonic() + _PAUSE
+            self._not_before = time.monotonic() + _LOOK_PAUSE_S
         return bool(found)
 
 

@@ -21,8 +21,8 @@ _KNOWN = (
 )  # fmt: skip
 """What a task that was just reserved has for certain (see the statement `reserve`), or only if it
 has something else that is unusual."""
-_LONG = 8192
-_SHORT = f"typeof(parameters) = 'text' AND length(parameters) < {_LONG}"
+_SHORT_PARAMETERS_LIMIT = 8192
+_SHORT = f"typeof(parameters) = 'text' AND length(parameters) < {_SHORT_PARAMETERS_LIMIT}"
 _FIRST_CREATED = "(SELECT first.created FROM stayer_tasks AS first WHERE first.seq = ?2)"
 _AS_JSON = {
     "parameters": f"iif({_SHORT}, parameters, NULL)",

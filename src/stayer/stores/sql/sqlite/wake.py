@@ -27,8 +27,8 @@ _BREATH = (0.0002, 0.005)
 """How long to wait before looking again at a file that is touched again: at first, and where others
 write without a pause. A commit is several writes, and most are small; but a look costs a tenth of a
 millisecond, and who writes a lot must not pay for all who wait."""
-_POLL = 0.05
-_REPAIR = 5.0
+_POLL_S = 0.05
+_LOOK_ANYWAY_S = 5.0
 """Look this often in any case."""
 
 
@@ -108,7 +108,7 @@ class Polling:
         self._rung = threading.Event()
 
     def wait(self, timeout: float) -> bool:
-        self._rung.wait(min(timeout, _POLL))
+        self._rung.wait(min(timeout, _POLL_S))
         self._rung.clear()
         return True
 
@@ -144,7 +144,9 @@ class FileWaiter:
         breath = _BREATH[0]
         while not self._changed():
             looked = time.monotonic()
-            left = _REPAIR if deadline is None else min(_REPAIR, deadline - time.monotonic())
+            left = _LOOK_ANYWAY_S
+            if deadline is not None:
+                left = min(left, deadline - time.monotonic())
             if left <= 0:
                 return False
             if self._rung:

@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 
 _ROWS = 500
 """After so many changed rows it is worth while: there are some hundred pages in the log."""
-_PAUSE = 0.05
+_CHECKPOINT_PAUSE_S = 0.05
 """No more often than that: a page that is written again and again is carried over once."""
 _IDLE = 5.0
 """A thread that nobody has wanted for so long goes: none stays behind with a store left open."""
@@ -71,7 +71,7 @@ class Carrier:
     def _is_wanted(self) -> bool:
         """Wait until it is, but not for ever."""
         with self._changed:
-            self._changed.wait_for(self._is_closed, _PAUSE)
+            self._changed.wait_for(self._is_closed, _CHECKPOINT_PAUSE_S)
             self._changed.wait_for(lambda: self._wanted or self._is_closed(), _IDLE)
             wanted, self._wanted = self._wanted and not self._is_closed(), False
             return wanted
