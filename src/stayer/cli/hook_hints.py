@@ -15,7 +15,7 @@ from stayer.core.notify.notices import is_url
 
 def hint_at_hooks(config: Config, notify: Sequence[str]) -> None:
     """Warn of hooks that this configuration does not know, and of URLs that it does not allow. The
-    workers have the last word: theirs may be another one.
+    what workers say counts: theirs may be another one.
     """
     for written in notify:
         target = written.partition(":")[2]

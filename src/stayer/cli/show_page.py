@@ -53,7 +53,7 @@ def print_page(
     condition: str | None = None,
     statistics: Iterable[tuple[str, RenderableType]] = (),
 ) -> None:
-    """The record, then what it was given, what came of it, what it reported of itself, and what
+    """The record, then its parameters, its result, what it reported of itself, and what
     happened on the way. It is known to have run until `heard_at`, if it runs.
     """
     pictures: list[RenderableType] = [_title(task)]

@@ -72,10 +72,10 @@ def _welcome(given: Given, plan: WorkerPlan) -> None:
     queues = plan.behaviour["queues"]
     queue = "" if queues[0] == given.config().queue else f" -q {queues[0]}"
     print_line(f"the store is {url}")
-    hands = plural(plan.behaviour["slots"], "slot")
+    capacity = plural(plan.behaviour["slots"], "slot")
     if plan.threads is not None:
-        hands = plural(plan.threads, "thread")
-    print_line(f"{hands} for tasks of {', '.join(queues)}")
+        capacity = plural(plan.threads, "thread")
+    print_line(f"{capacity} for tasks of {', '.join(queues)}")
     print_line(
         "Ctrl-C stops what runs, and the next `stayer up` begins it again"
         + (f" (`kill -HUP {os.getpid()}` leaves it running)" if plan.threads is None else "")

@@ -112,7 +112,7 @@ class Life(_Life, total=False):
 
 
 class TaskOptions(Life, _Kind, total=False):
-    """The same, and what it is to run."""
+    """What a submission may say of any task, and what it is to run."""
 
 
 class _When(TypedDict, total=False):
@@ -124,7 +124,7 @@ class _When(TypedDict, total=False):
 
 
 class Options(TaskOptions, _When, total=False):
-    """The same, and when."""
+    """All options of a submission: what it is to run, how, and when."""
 
 
 class RetryOptions(_Life, _Kind, _When, total=False):

@@ -1,4 +1,4 @@
-"""Settings: defaults, then `stayer.toml`, then the environment, then flags; the last word counts.
+"""Settings: defaults, then `stayer.toml`, then the environment, then flags; the later one counts.
 
 Called by every door. `Config` is the table of all settings: a field with its `Setting` is all that
 a new one needs; `WORKER` and `SERVE` are what the file may say about workers and about the server.

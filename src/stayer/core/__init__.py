@@ -1,1 +1,1 @@
-"""The pure heart of Stayer: no I/O, no clock, no threads."""
+"""Rules and records, as pure functions and data: no I/O, no clock, no threads."""

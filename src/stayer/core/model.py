@@ -124,7 +124,7 @@ class Metric(Struct, frozen=True):
 
 
 class Series(Metric, frozen=True):
-    """The same over time: `core.insight.statistics` says which points are kept."""
+    """A metric over time: `core.insight.statistics` says which points are kept."""
 
     points: tuple[tuple[float, float | None, float | None], ...] = ()
     """Seconds since the attempt began, `x`, value; the newest is always there."""

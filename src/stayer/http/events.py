@@ -73,7 +73,7 @@ class Hub:
 
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[None]:
-        """As long as somebody listens, the store is watched."""
+        """Hear of events; while anybody listens, the store is watched."""
         self._listeners += 1
         try:
             if self._ready is None:

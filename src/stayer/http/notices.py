@@ -1,4 +1,4 @@
-"""Notices: what is told to whom of tasks, and what came of it."""
+"""Notices: who is told what of tasks, and whether that reached them."""
 
 from __future__ import annotations
 

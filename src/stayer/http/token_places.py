@@ -68,7 +68,7 @@ class TokensInStore:
         self.where = store.url
         self._store = store
         self._one = threading.Lock()
-        """So that nobody puts what was read before a change in the place of what came of it."""
+        """So that nobody puts what was read before a change in the place of what is there since."""
         self._text: str | None = None
         self._kept = Kept(key="")
         self.refresh()
@@ -199,7 +199,7 @@ class TokenFile:
         """One writer at a time, so that a code is taken once."""
         try:
             import fcntl
-        except ImportError:  # Windows: one server, and hands that are slower than it
+        except ImportError:  # Windows: there is one server, and people are slower than it
             yield
             return
         lock = self.path.with_name(f".{self.path.name}.lock")

@@ -130,7 +130,7 @@ class Nothing(Struct, frozen=True, kw_only=True):
 
 
 class CompleteBody(Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """The outcome."""
 
     result: Any = None
 

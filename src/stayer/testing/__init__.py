@@ -1,4 +1,4 @@
-"""Testing code that submits tasks, and the tasks: a store of its own, run here and now.
+"""Helpers for tests: a store of their own, whose tasks run in the process of the test.
 
     with stayer.testing.store(app) as store:
         sign_up("ann@example.org")

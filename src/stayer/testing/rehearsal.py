@@ -56,7 +56,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 class Rehearsal(Struct, frozen=True, kw_only=True):
-    """What came of it. The first run is the undisturbed one."""
+    """The outcome. The first run is the undisturbed one."""
 
     checkpoints: int
     """How many the undisturbed run saved."""

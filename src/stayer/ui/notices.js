@@ -1,4 +1,4 @@
-// Who was told of a task, or is to be told, and what came of it.
+// Who was told of a task, or is to be told, and with what outcome.
 
 import { get, mayOperate, post, taskPath } from "./api.js";
 import { fill, h, text } from "./dom.js";

@@ -28,7 +28,7 @@ export function usageCharts() {
         return Math.max(0, (point[name] - before[name]) / Math.max(0.001, point.ran - before.ran));
       });
       const runs = task.state === "started";
-      // The last word of an attempt comes when its processes are gone.
+      // The last report of an attempt comes when its processes are gone.
       const rss = points.map((point, at) => (!runs && !point.rss && at === points.length - 1 ? null : point.rss));
       const peak = Math.max(...points.map((point) => Math.max(point.rss, point.peak ?? 0)));
       cpu.update({ times, marks, series: [{ name: "processor", colour: "cpu", values: per("cpu") }] });

@@ -59,7 +59,7 @@ class _News(NamedTuple):
 
 
 class HeldAttempt:
-    """An attempt in this worker's hands."""
+    """An attempt that this worker holds."""
 
     def __init__(self, task: Task, run: Run, *, fresh: bool = False) -> None:
         """`fresh`: it has just been reserved, and the store knows nothing of its process."""
@@ -365,7 +365,7 @@ class HeldAttempt:
         return found, start + whole, self._read_meta(data[:whole])
 
     def _read_meta(self, data: bytes) -> dict[str, JSON]:
-        """Return what lines such as `{"meta": {"team": "vision"}}` set, the last word on each."""
+        """Return what lines such as `{"meta": {"team": "vision"}}` set, the last value of each."""
         found: dict[str, JSON] = {}
         for line in data.splitlines() if b'"meta"' in data else ():
             try:
@@ -410,7 +410,9 @@ class HeldAttempt:
         return (total - done) / rate if rate > 0 else None
 
     def _read_new_checkpoint(self, room: int) -> tuple[object, bytes | None]:
-        """And its signature; that of the last one if it has to wait for a beat with more room."""
+        """Read its signature and, if it is new, the checkpoint: the last signature if there is no
+        room for it in this beat.
+        """
         signature = self._checkpoint_signature()
         if signature == self._checkpoint_sent:
             return signature, None

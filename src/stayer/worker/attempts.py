@@ -1,4 +1,4 @@
-"""The attempts that this worker has in its hands, by task and number."""
+"""The attempts that this worker holds, by task and number."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Part(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """The same over all queues, that of the newest failure first."""
+    """Failures that are alike, over all queues, those of the newest first."""
 
     fingerprint: str
     parts: tuple[Part, ...]

@@ -146,7 +146,7 @@ def subject(notice: Notice) -> str:
 
 
 def text(notice: Notice, page: str | None = None) -> str:
-    """Say what happened, to which task, how long it ran, what came of it, and where to look."""
+    """Say what happened, to which task, how long it ran, how it ended, and where to look."""
     lines = [notices.sentence(notice), ""]
     lines += [f"{name + ':':12}{value}" for name, value in _facts(notice.record, notice)]
     if error := _last_lines(notice.record.get("error")):

@@ -1,4 +1,4 @@
-"""Whoever lives delivers: takes notices that are due, tells them, and says what came of it.
+"""Delivers notices: takes those that are due, sends them, and stores how that went.
 
 A process has one `Deliverer`, which works in threads of its own, so that a receiver who takes his
 time is in nobody's way. Nothing is lost with it: what it has taken is somebody else's when the

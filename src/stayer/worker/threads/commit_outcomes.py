@@ -186,7 +186,7 @@ class OutcomeCommitter:
 
 
 def _is_held(job: Job, task: Task) -> bool:
-    """Return whether it runs as the store sees it, in the hands of the same pool."""
+    """Return whether it runs as the store sees it, in the same pool."""
     mine = task.worker, task.attempt
     return mine == (job.task.worker, job.task.attempt) and task.state in RUNNING
 

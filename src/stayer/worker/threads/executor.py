@@ -1,4 +1,4 @@
-"""The hands of a pool: threads that call functions, and a loop that runs coroutines."""
+"""The executors of a pool: threads that call functions, and a loop that runs coroutines."""
 
 from __future__ import annotations
 

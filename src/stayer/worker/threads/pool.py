@@ -1,6 +1,6 @@
 """The loop of a pool: what has ended and what can be taken go to the store in one round trip.
 
-Only this thread talks to the store about tasks; the hands give it what has ended and wake it.
+Only this thread talks to the store about tasks; the executors give it what has ended and wake it.
 """
 
 from __future__ import annotations
