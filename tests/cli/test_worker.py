@@ -163,12 +163,6 @@ def test_a_queue_that_is_named_twice_is_one(plan) -> None:
     assert plan(queues=("b", "a", "b")).behaviour["queues"] == ("b", "a")
 
 
-def test_threads_need_the_store_behind_a_server(apart: Apart) -> None:
-    store = {"STAYER_STORE": "http://127.0.0.1:1"}
-    words = ("worker", "--threads", "1", "--app", "tasks")
-    apart(*words, environment=store).refuses("sqlite:…, redis:…")
-
-
 def test_allowed_variables_go_with_commands_from_the_file(plan, folder: Path) -> None:
     (folder / "stayer.toml").write_text(
         '[worker]\nallow_command = ["ffmpeg"]\nallow_env = ["CUDA_*", "LANG"]\n'
