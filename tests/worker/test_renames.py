@@ -29,37 +29,37 @@ def test_only_the_names_that_are_awaited_are_heard(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     for folder in (one, other):
         folder.mkdir()
-    heard = Renames()
-    assert heard.watch(one, ("running", "exit"))
-    assert heard.watch(other, ("exit",))
+    watched = Renames()
+    assert watched.watch(one, ("running", "exit"))
+    assert watched.watch(other, ("exit",))
 
     for folder, name, expected in (
         (one, "running", True), (other, "running", False), (other, "exit", True)
     ):  # fmt: skip
         put(folder, name)
-        assert heard.heard() is expected
-    assert heard.watch(one, ("exit",))
+        assert watched.read_news() is expected
+    assert watched.watch(one, ("exit",))
     put(one, "running")
-    assert not heard.heard()
+    assert not watched.read_news()
     put(one, "exit")
-    assert heard.heard()
+    assert watched.read_news()
 
 
 def test_folders_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    heard = Renames()
-    heard.watch(tmp_path / "run", ("exit",))
+    watched = Renames()
+    watched.watch(tmp_path / "run", ("exit",))
     (tmp_path / "run").rmdir()
 
-    assert not heard.heard()
+    assert not watched.read_news()
 
-    assert not heard._awaited
-    assert not heard.watch(tmp_path / "run", ("exit",))
+    assert not watched._awaited
+    assert not watched.watch(tmp_path / "run", ("exit",))
 
 
 def test_more_than_the_kernel_could_keep_may_have_been_anything(tmp_path: Path) -> None:
-    heard = Renames()
-    heard.watch(tmp_path, ("exit",))
+    watched = Renames()
+    watched.watch(tmp_path, ("exit",))
     overflow = renames._HEADER.pack(-1, renames._OVERFLOW, 0, 0)
 
     def read(descriptor: int, length: int) -> bytes:
@@ -67,7 +67,7 @@ def test_more_than_the_kernel_could_keep_may_have_been_anything(tmp_path: Path) 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "read", read)
-        assert heard.heard()
+        assert watched.read_news()
 
 
 def test_a_sleeping_worker_wakes_when_its_keeper_says_how_it_ended(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ class Renames:
         self._awaited[watch] = frozenset(map(os.fsencode, names))
         return True
 
-    def heard(self) -> bool:
+    def read_news(self) -> bool:
         """Take what the kernel has to say; return whether one of the names came."""
         data = b""
         with suppress(BlockingIOError):

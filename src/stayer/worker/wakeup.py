@@ -65,7 +65,7 @@ class Bell:
         rings = False
         for key, _ in self._selector.select(max(0.0, timeout)):
             if self._renames is not None and key.fd == self._renames.descriptor:
-                rings |= self._renames.heard()
+                rings |= self._renames.read_news()
                 continue
             rings = True
             if key.fd == self._hear:
