@@ -166,9 +166,7 @@ def _get_oldest_redis() -> None:
 
 
 def _run(command: list[str]) -> bool:
-    """Run it; whether it went well. What went wrong is printed, and the tests that need it say later
-    that it is missing.
-    """
+    """Run it, and return whether it went well. If not, say why: tests that need it fail later."""
     shown = " ".join(command)
     print(f"$ {shown}", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
