@@ -119,8 +119,9 @@ function workerCard(id, again) {
       again();
     } }) }, icon("drop"), "Stop");
   const node = h("section.card.worker", { "data-row": true },
-    h("div.queue-top", null, name, state, h("span.grow"), mayOperate() ? h("div.buttons", null, change, drain, stop, drop) : null), process,
-    h("div.beat", null, h("span.quiet", null, "Last heartbeat"), beat, h("div.meter", { "aria-hidden": "true" }, meter)), slots, tasks, figures);
+    h("div.queue-top", null, name, state), process,
+    h("div.beat", null, h("span.quiet", null, "Last heartbeat"), beat, h("div.meter", { "aria-hidden": "true" }, meter)), slots, tasks, figures,
+    mayOperate() ? h("div.buttons", null, change, drain, stop, drop) : null);
   return { node, update: (/** @type {{worker: any, tasks: any[]}} */ item) => {
     worker = item.worker;
     const silent = age(worker.beat_at) ?? 0;
