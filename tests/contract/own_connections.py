@@ -133,6 +133,6 @@ def run_by_hand(store: SqlStore, text: str) -> list[tuple[Any, ...]]:
         with database(store).write() as tx:
             return list(tx.sql(text))
     with own_connections(store, 1) as [connection]:
-        rows = connection.ask(text)
+        rows = connection.ask(database(store)._statements.named(text))
         connection.commit()
     return rows
