@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
+from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pymysql
@@ -12,8 +13,8 @@ import pymysql
 from stayer.store import Store
 from stayer.stores.sql.mysql import MySqlStore
 from stayer.stores.sql.postgres import PostgresStore
-from stayer.stores.sql.sqlite import SqliteStore
 from stayer.stores.sql.store import SqlStore
+from stayer.stores.sql.table_names import DEFAULT_PREFIX, with_prefix
 from tests.contract.builders import PATIENCE
 
 
@@ -129,10 +130,11 @@ def database(store: Store) -> Any:
 
 def run_by_hand(store: SqlStore, text: str) -> list[tuple[Any, ...]]:
     """Run one statement in a transaction of its own; the rows that it gives."""
-    if isinstance(store, SqliteStore):
+    if not isinstance(store, PostgresStore | MySqlStore):  # a file, or in memory
         with database(store).write() as tx:
             return list(tx.sql(text))
+    prefix = parse_qs(urlsplit(store.url).query).get("prefix", [DEFAULT_PREFIX])[0]
     with own_connections(store, 1) as [connection]:
-        rows = connection.ask(database(store)._statements.named(text))
+        rows = connection.ask(with_prefix(text, prefix))
         connection.commit()
     return rows

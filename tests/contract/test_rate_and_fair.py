@@ -10,10 +10,12 @@ from stayer.core.happenings import Done, Interrupt
 from stayer.core.model import Task
 from stayer.core.queue_model import Fair, Rate
 from stayer.store import Store
+from stayer.stores.sql.store import SqlStore
 from tests.contract.builders import (
     Clock,
     apply,
     fill,
+    get,
     ids,
     new,
     register,
@@ -21,6 +23,7 @@ from tests.contract.builders import (
     take,
     take_one,
 )
+from tests.contract.own_connections import run_by_hand
 
 
 def owners(tasks: list[Task]) -> list[str | None]:
@@ -280,3 +283,17 @@ class TestFair:
         store.set_queue("q", fair=None)
         assert ids(take(store, limit=9)) == [*names[1:3], *names[4:]]
         assert running.owner == "ann"
+
+    def test_a_running_task_without_its_beginning_stops_nobody(self, store: Store) -> None:
+        """As a row is that was damaged and repaired, or changed by hand."""
+        if not isinstance(store, SqlStore):
+            pytest.skip("nobody changes a record of Redis by hand")
+        register(store)
+        store.set_queue("q", fair="owner")
+        fill(store, 3, owner="ann")
+        running = take_one(store)
+        run_by_hand(store, "UPDATE stayer_tasks SET reserved_at = NULL WHERE state = 'reserved'")
+        assert len(take(store)) == 1
+        apply(store, running, Done())
+        assert get(store, running.id).state == "complete"
+        assert len(take(store)) == 1

@@ -105,7 +105,8 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     # Some databases tell the length before the line, some after it: a look more does no harm.
     if effect.event is not None and not effect.ends and length + len(line) > history.LONGEST // 2:
         ledger.grown(seq)
-    if effect.ends_run and before == change.state and share is not None:
+    # Without `since` its row was damaged, and has been repaired.
+    if effect.ends_run and before == change.state and None not in (share, since):
         count_run(tx, queue, share, tx.now - change.ago - since)
     if effect.ends and dependents:
         ledger.ended_for_others(change.id, effect.to)

@@ -155,7 +155,7 @@ LIMIT ?;
 SELECT share, used, runs, at FROM stayer_shares WHERE queue = ?;
 
 -- name: shares.running
-SELECT share, reserved_at FROM stayer_tasks
+SELECT share, coalesce(reserved_at, updated) FROM stayer_tasks
 WHERE queue = ? AND state IN ('reserved', 'started') AND share IS NOT NULL;
 
 -- name: shares.run

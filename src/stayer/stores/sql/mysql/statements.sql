@@ -197,7 +197,7 @@ ORDER BY "rank", created, seq
 LIMIT ?5;
 
 -- name: shares.running
-SELECT share, reserved_at FROM stayer_tasks WHERE running_lined = ? AND share IS NOT NULL;
+SELECT share, coalesce(reserved_at, updated) FROM stayer_tasks WHERE running_lined = ? AND share IS NOT NULL;
 
 -- name: reserve
 UPDATE stayer_tasks

@@ -213,12 +213,19 @@ def _suspicion(table: str, column: _Column) -> str:
         case "BLOB":
             usual = f"typeof({name}) = 'blob'"
         case "TEXT":
-            usual = f"typeof({name}) = 'text' AND {name} NOT GLOB {_ASCII}"
+            usual = f"typeof({name}) = 'text' AND {_is_ascii(name)}"
             if (table, column.name) in _READ:
                 usual = "0"
         case _:
-            usual = f"typeof({name}) <> 'text' OR {name} NOT GLOB {_ASCII}"
+            usual = f"typeof({name}) <> 'text' OR {_is_ascii(name)}"
     return f"({name} IS NOT NULL AND NOT coalesce({usual}, 0))"
+
+
+def _is_ascii(name: str) -> str:
+    """A condition that holds for text of ASCII alone. GLOB and length look no further than a NUL; the
+    length of the bytes is longer then.
+    """
+    return f"({name} NOT GLOB {_ASCII} AND length({name}) = length(CAST({name} AS BLOB)))"
 
 
 def _raw(
