@@ -222,8 +222,8 @@ def _suspicion(table: str, column: _Column) -> str:
 
 
 def _is_ascii(name: str) -> str:
-    """A condition that holds for text of ASCII alone. GLOB and length look no further than a NUL; the
-    length of the bytes is longer then.
+    """A condition that holds for text of ASCII alone. GLOB sees no further than a NUL, and neither
+    does the length of a text.
     """
     return f"({name} NOT GLOB {_ASCII} AND length({name}) = length(CAST({name} AS BLOB)))"
 
