@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from stayer.core import limits
 from stayer.core.errors import BadInput, TooLarge
@@ -109,14 +109,8 @@ def record(flow: FlowInfo) -> dict[str, JSON]:
         counts = flow.counts.get(part.name, {})
         parts.append(
             {
-                "name": part.name,
+                **to_builtins(part),
                 "state": state_of(counts),
-                "queue": part.queue,
-                "kind": part.kind,
-                "tasks": part.tasks,
-                "is_map": part.is_map,
-                "at_once": part.at_once,
-                "after": list(part.after),
                 "counts": {state: counts.get(state, 0) for state in STATES},
             }
         )
