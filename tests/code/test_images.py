@@ -10,14 +10,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from stayer.core.code import check
 from stayer.core.errors import BadInput
-from stayer.core.images import full_name, is_allowed, repository_of
-from stayer.core.model import Code
+from stayer.core.images import check_image, full_name, is_allowed, repository_of
+from stayer.core.model import Code, Pinned, Task
 from stayer.core.submit.checks import new_task
 from stayer.store import Store
 from stayer.task.prepare.images import _variables
+from stayer.worker.task_images import ImageRules
 from tests.cli.running import Here
 from tests.code.conftest import CodeFleet
 from tests.faults.fleet import until
@@ -140,6 +142,48 @@ def test_a_short_name_stands_for_one_registry() -> None:
     assert is_allowed("python:3.12", ("docker.io/library/*",))
     assert is_allowed("python:3.12", ("python:*",))
     assert not is_allowed("evil.org/python:3.12", ("python:*",))
+
+
+@pytest.mark.parametrize(
+    ("image", "pattern"),
+    [
+        ("python:5000/evil/x", "python:*"),
+        ("python.evil.org/x", "python*"),
+        ("acme.evil.org/tool", "acme*/tool"),
+        ("evil.org/x.example.org/y", "*.example.org/*"),
+        ("registry.example.org.evil.org/x", "registry.example.org*"),
+        ("localhost/x", "local*/x"),
+        ("docker.io/evil/acme/x", "acme/*"),
+    ],
+)
+def test_a_pattern_stands_for_no_registry_that_it_does_not_name(image: str, pattern: str) -> None:
+    assert not is_allowed(check_image(image), (pattern,))
+
+
+@pytest.mark.parametrize(
+    ("image", "pattern"),
+    [
+        ("evil.org/x", "*"),
+        ("acme/x", "acme/*"),
+        ("acme/x", "docker.io/*"),
+        ("registry.example.org:5000/a/b/c:1", "registry.example.org:5000/a/*"),
+        ("a.example.org/x", "*.example.org/*"),
+        ("localhost/x", "localhost/*"),
+    ],
+)
+def test_a_pattern_stands_for_what_is_below_its_registry(image: str, pattern: str) -> None:
+    assert is_allowed(check_image(image), (pattern,))
+
+
+def test_an_image_with_a_digest_is_that_one_whatever_the_store_says() -> None:
+    rules = ImageRules(allowed=("*",), podman="podman")
+    image, other = f"tiny@{DIGEST}", "sha256:" + "6" * 64
+    task = Task("a", "q", command=("x",), code=Code(image=image), pinned=Pinned(image=other))
+
+    asked = rules.process(task)["code"]
+
+    assert (asked["digest"], asked["pinned"]["image"]) == (DIGEST, DIGEST)
+    assert rules.process(replace(task, code=Code(image="tiny")))["code"]["pinned"]["image"] == other
 
 
 def test_an_image_goes_with_a_command_and_with_nothing_that_is_installed() -> None:

@@ -18,7 +18,7 @@ from stayer.core.errors import BadInput, TooLarge
 from stayer.core.images import check_image
 from stayer.core.limits import check_count, check_length, quote
 from stayer.core.model import Code, SentFile
-from stayer.core.patterns import ANYTHING, any_matches, is_literal
+from stayer.core.patterns import ANYTHING, any_matches, is_literal, matches_place
 
 TEXT_LIMIT, LINES_LIMIT, LINE_LIMIT = 64_000, 2000, 1000
 """How long the requirements may be, how many there may be, and how long one is without hashes."""
@@ -44,6 +44,8 @@ _GIT = re.compile(
     r"(?P<url>(?P<scheme>[a-z+]+)://(?P<host>[^/@#\s]*@?[^/@#\s]*)/(?P<path>[^@#\s]+))"
     r"(?:@(?P<ref>[^#\s]+))?(?:#(?:subdirectory=)?(?P<folder>\S+))?"
 )
+_HOST = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])?(?::\d{1,5})?", re.ASCII)
+_USER = re.compile(r"[\w.+~-]*", re.ASCII)
 _HIDDEN = re.compile(r"%(?:2[ef5]|5c)|\\", re.IGNORECASE)
 """What git, or the server of a repository, takes for a dot or a slash: no pattern would see it."""
 _REF = re.compile(r"[\w][\w./+-]*", re.ASCII)
@@ -230,6 +232,8 @@ def repository(git: str) -> Repository:
         raise BadInput(
             f"git {quote(git)}: write the host and all dots and slashes as they are, without %"
         )
+    if not _HOST.fullmatch(host) or not _USER.fullmatch(user):
+        raise BadInput(f"git {quote(git)}: {quote(host)} is no name of a host: {hint}")
     ref, folder = found["ref"] or "HEAD", (found["folder"] or "").strip("/")
     if not _REF.fullmatch(ref) or ".." in ref:
         raise BadInput(f"git {quote(git)}: {quote(ref)} is no branch, tag or commit")
@@ -246,10 +250,16 @@ def not_allowed(names: Iterable[str], git: str | None, patterns: tuple[str, ...]
     yield from (name for name in names if not any_matches(name, packages))
     if git is None:
         return
-    places = tuple(pattern for pattern in patterns if "://" in pattern)
+    is_named = any(_is_place_of(git, pattern) for pattern in patterns if "://" in pattern)
     is_local = git.startswith("file:")
-    if not any_matches(git, places) and (is_local or ANYTHING not in patterns):
+    if not is_named and (is_local or ANYTHING not in patterns):
         yield git
+
+
+def _is_place_of(git: str, pattern: str) -> bool:
+    scheme, _, place = git.partition("://")
+    wanted_scheme, _, wanted_place = pattern.partition("://")
+    return scheme == wanted_scheme and matches_place(place, wanted_place)
 
 
 def check_pattern(pattern: str) -> str:
@@ -257,6 +267,8 @@ def check_pattern(pattern: str) -> str:
     if "://" in pattern:
         if not pattern.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
             raise BadInput(f"{pattern}: write https://HOST/PATH, ssh://… or file:///…")
+        if "/" not in pattern.partition("://")[2]:
+            raise BadInput(f"{pattern}: say where the host ends, as in https://HOST/*")
         return pattern
     if not pattern or "/" in pattern or " " in pattern:
         raise BadInput(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from stayer.core.errors import BadInput
 from stayer.core.limits import check_length, quote
-from stayer.core.patterns import any_matches
+from stayer.core.patterns import ANYTHING, matches_place
 
 LOCAL = "localhost/"
 """How the full name of an image begins that was made on the machine itself, and is never pulled."""
@@ -32,13 +32,18 @@ def check_image(image: str) -> str:
     return image
 
 
+def _names_registry(name: str) -> bool:
+    """Return whether a name, or a pattern, begins with a registry, not with a folder of the Hub."""
+    first, slash, _ = name.partition("/")
+    return bool(slash) and ("." in first or ":" in first or first in ("localhost", ANYTHING))
+
+
 def full_name(image: str) -> str:
     """Return the name with its registry: `python` is `docker.io/library/python:latest`."""
     name, at, digest = image.partition("@")
-    first, _, rest = name.partition("/")
-    if not rest:
+    if "/" not in name:
         name = f"docker.io/library/{name}"
-    elif "." not in first and ":" not in first and first != "localhost":
+    elif not _names_registry(name):
         name = f"docker.io/{name}"
     is_exact = at or ":" in name.rpartition("/")[2]
     return f"{name}{at}{digest}" if is_exact else f"{name}:latest"
@@ -57,5 +62,20 @@ def is_digest(text: object) -> bool:
 
 
 def is_allowed(image: str, patterns: Sequence[str]) -> bool:
-    """Return whether a pattern stands for the image, as it is written or by its full name."""
-    return any(any_matches(name, patterns) for name in (image, full_name(image)))
+    """Return whether a pattern stands for the image: by its full name if the pattern says which
+    registry, else only if it is written without one.
+    """
+    if ANYTHING in patterns:
+        return True
+    short = None if _names_registry(image) else image
+    return any(
+        matches_place(full_name(image), pattern)
+        if _names_registry(pattern)
+        else short is not None and matches_place(short, pattern)
+        for pattern in patterns
+    )
+
+
+def digest_of(image: str) -> str | None:
+    """Return the digest that a name has, if it has one: it can stand for nothing else."""
+    return image.partition("@")[2] or None

@@ -2,7 +2,8 @@
 
 In the pattern of a program neither of them stands for a slash, so that `/opt/tools/*` means what is
 in that folder, not what is below it; and a pattern without a slash means programs that are called
-by their name alone. In names a slash is a character like any other.
+by their name alone. In the pattern of a place neither of them stands for the slash behind its host.
+In names a slash is a character like any other.
 
 Matching takes time in proportion to the word: whoever submits a task chooses the word.
 """
@@ -62,6 +63,16 @@ def matches(word: str, pattern: str, *, as_path: bool = False) -> bool:
     if is_literal(pattern):
         return word == pattern
     return _compile(pattern, as_path).fullmatch(word) is not None
+
+
+def matches_place(place: str, pattern: str) -> bool:
+    """Return whether the pattern stands for the place, `HOST/PATH`. Nothing in that of a host
+    stands for a slash: `*.example.org/*` is no folder of another host.
+    """
+    host, slash, path = place.partition("/")
+    wanted_host, wanted_slash, wanted_path = pattern.partition("/")
+    is_host = slash == wanted_slash and matches(host, wanted_host)
+    return is_host and matches(path, wanted_path)
 
 
 def any_matches(word: str, patterns: Sequence[str], *, as_path: bool = False) -> bool:

@@ -66,10 +66,13 @@ class ImageRules(Struct, frozen=True, kw_only=True):
         assert task.code.image is not None
         image = task.code.image
         pinned = task.pinned if task.pinned is not None and task.pinned.image else None
+        if pinned is not None and (digest := images.digest_of(image)) is not None:
+            pinned = msgspec.structs.replace(pinned, image=digest)  # the store has no say in it
         about = {
             "image": image,
             "full_name": images.full_name(image),
             "repository": images.repository_of(image),
+            "digest": images.digest_of(image),
             "is_local": images.full_name(image).startswith(images.LOCAL),
             "pinned": (pinned and not pinned.anew and msgspec.structs.asdict(pinned)) or None,
             "podman": self.podman,

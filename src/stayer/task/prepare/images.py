@@ -25,7 +25,7 @@ def prepare_image(spec: Spec, worker: Conversation) -> tuple[str, Program]:
     pinned = spec.get("pinned")
     if pinned is None:
         worker.preparing(f"looks for image {spec['image']}")
-        pinned = worker.agree({"image": images.resolve()})
+        pinned = worker.agree({"image": spec.get("digest") or images.resolve()})
     digest: str = pinned["image"]
     reference = f"{spec['repository']}@{digest}"
     if not images.exists(reference):
