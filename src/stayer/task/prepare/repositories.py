@@ -2,6 +2,10 @@
 
 A copy of what was fetched is kept for each address, so that a repository that is gone still serves
 what was taken from it. Nothing of a repository runs: no hooks, no filters, no submodules.
+
+Some servers give out more under an address than those who own the repository have put there: who
+opens a pull request adds commits of his own. So where an address was allowed, and not anything
+there is, a commit has to be in the history of a branch or a tag.
 """
 
 from __future__ import annotations
@@ -17,6 +21,11 @@ from .programs import Programs, Unprepared
 
 _POLL_S = 0.05
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_NAMED = ("refs/heads/", "refs/tags/")
+_SAY_WHICH = (
+    "under this address, only these are allowed here, because whoever opens a pull request can add "
+    "other commits. Push it to a branch, or tag it"
+)
 _SAFE = (
     "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
     "-c", "maintenance.auto=false", "-c", "submodule.recurse=false", "-c", "protocol.allow=never",
@@ -28,10 +37,14 @@ _SAFE = (
 class Repository:
     """The copy of one, by its address."""
 
-    def __init__(self, programs: Programs, git: str, folder: str, url: str) -> None:
+    def __init__(
+        self, programs: Programs, git: str, folder: str, url: str, *, any_commit: bool
+    ) -> None:
+        """`any_commit`: also one that is in no branch or tag."""
         self._programs = programs
         self._git = git
         self._url = url
+        self._any_commit = any_commit
         os.makedirs(folder, mode=0o700, exist_ok=True)
         self._path = os.path.join(folder, hashlib.sha256(url.encode()).hexdigest()[:32])
 
@@ -39,6 +52,8 @@ class Repository:
         """Return the commit that a branch, a tag or a beginning of a commit means now."""
         if _COMMIT.fullmatch(ref):
             return ref
+        if not self._any_commit and ref.startswith("refs/") and not ref.startswith(_NAMED):
+            raise Unprepared(f"{ref} is no branch or tag: {_SAY_WHICH}")
         asked = (ref, f"refs/heads/{ref}", f"refs/tags/{ref}", f"refs/tags/{ref}^{{}}")
         listed = self._run("ls-remote", "--", self._url, *(asked if ref != "HEAD" else ("HEAD",)))
         rows = (line.split("\t") for line in listed.splitlines() if "\t" in line)
@@ -85,6 +100,17 @@ class Repository:
 
     def _fetch(self, commit: str) -> None:
         self._make()
+        is_free = self._any_commit or self._is_newest(commit)
+        if is_free:
+            self._fetch_alone(commit)
+        if not is_free or not self._has(commit):  # a server that gives no single commits
+            self._fetch_all()
+        if not is_free and not self._is_named(commit):
+            raise Unprepared(f"{commit} is in no branch or tag of {self._url}: {_SAY_WHICH}")
+        if not self._has(commit):
+            raise Unprepared(f"{self._url} has no commit {commit}")
+
+    def _fetch_alone(self, commit: str) -> None:
         target = f"+{commit}:refs/stayer/{commit}"
         with _Alone(self._path, self._programs):
             try:
@@ -92,16 +118,27 @@ class Repository:
             except Unprepared as error:
                 if error.passing:
                     raise
-        if not self._has(commit):  # a server that gives no single commits
-            self._fetch_all()
-        if not self._has(commit):
-            raise Unprepared(f"{self._url} has no commit {commit}")
 
     def _fetch_all(self) -> None:
         self._make()
         refs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
         with _Alone(self._path, self._programs):
-            self._run_here("fetch", "--no-tags", "--", self._url, *refs)
+            is_cut = os.path.exists(os.path.join(self._path, "shallow"))
+            history = ("--unshallow",) if is_cut else ()
+            self._run_here("fetch", "--no-tags", *history, "--", self._url, *refs)
+
+    def _is_newest(self, commit: str) -> bool:
+        """Return whether a branch or a tag is just at this commit."""
+        listed = self._run("ls-remote", "--heads", "--tags", "--", self._url)
+        return commit in {line.partition("\t")[0] for line in listed.splitlines()}
+
+    def _is_named(self, commit: str) -> bool:
+        """Return whether it is in the history of a branch or a tag, as far as that is here."""
+        words = ("for-each-ref", "--count=1", "--contains", commit, *_NAMED)
+        try:
+            return bool(self._run_here(*words).strip())
+        except Unprepared:  # it is not even here
+            return False
 
     def _make(self) -> None:
         with _Alone(self._path, self._programs):
