@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stayer.client import Client
+from stayer.service.control import compare
 from stayer.store import Store
 from tests.contract.builders import new, submit
 from tests.http.serving import Site
@@ -25,3 +28,16 @@ def test_python_compares_in_any_store(store: Store) -> None:
     client = Client(store.url)
     [row] = client.compare(["t0", client.get_task("t1")]).rows
     assert (row.name, row.values) == ("parameters.lr", (0, 1))
+
+
+def test_what_would_fill_the_memory_is_not_compared(
+    site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compare, "COMPARED", 1000)
+    submit(store, *(new(f"t{n}", parameters={"text": "x" * 400}, tags=("x",)) for n in range(3)))
+    flow = {"id": "f", "name": "f", "tasks": {"m": {"map": [{"text": "x" * 400}] * 3}}}
+    assert site("POST", "/v1/flows", flow).status == 201
+    for path in ("/v1/compare?id=t0&id=t1&id=t2", "/v1/compare?tag=x", "/v1/compare?id=f",
+                 "/v1/sweeps/f"):  # fmt: skip
+        site("GET", path).is_problem(400, "bad-input", "over 1,000 bytes")
+    assert site("GET", "/v1/compare?id=t0&id=t1").status == 200

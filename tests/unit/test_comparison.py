@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from stayer.core.insight.comparison import compare, record
+import pytest
+
+from stayer.core.errors import BadInput
+from stayer.core.insight.comparison import MOST_ROWS, compare, record
 from stayer.core.insight.statistics import Recorder, latest_values
 from stayer.core.model import JSON, Statistics, Task, Usage
 
@@ -61,3 +64,12 @@ def test_json_says_which_rows_differ() -> None:
     shown = record(compare([task, Task(id="b", queue="q")], {"a": own}, now=0.0))
     assert shown["ids"] == ["a", "b"]
     assert {"name": "queue", "values": ["q", "q"], "differs": False} in shown["rows"]  # type: ignore[operator]
+
+
+def test_more_names_than_a_table_has_rows_are_not_compared() -> None:
+    tasks = [
+        Task(id=f"{n}", queue="q", parameters={f"{n}.{each}": 0 for each in range(MOST_ROWS)})
+        for n in range(2)
+    ]
+    with pytest.raises(BadInput, match="different parameters"):
+        compare(tasks, {}, now=0.0)

@@ -9,6 +9,7 @@ import pytest
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.flows import sweep
 from stayer.core.flows.sweep import (
+    MOST_COLUMNS,
     Run,
     compare,
     figures,
@@ -139,3 +140,25 @@ def test_other_flows_are_no_sweeps() -> None:
     part = Part(name="sweep", queue="q", is_map=True)
     assert is_sweep(FlowInfo(id="s", name="s", parts=(part,)))
     assert not is_sweep(FlowInfo(id="s", name="s", parts=(part, Part(name="b", queue="q"))))
+
+
+def test_a_table_of_many_names_is_made_in_passing() -> None:
+    """Each task may have parameters of its own: looked at again for each name, it would not end."""
+    runs = [
+        run(place, {f"p{place}_{n}": 0 for n in range(50)}, {f"r{place}_{n}": 0 for n in range(50)})
+        for place in range(4000)
+    ]
+    assert varying(runs) == [*runs[0].parameters, *runs[1].parameters, *runs[2].parameters,
+                             *runs[3].parameters][:MOST_COLUMNS]  # fmt: skip
+    assert len(figures(runs)) == MOST_COLUMNS
+
+
+def test_a_parameter_that_some_have_not_varies_unless_it_is_null() -> None:
+    runs = [run(0, {"a": 1, "b": None, "c": 2, "d": [1]}), run(1, {"a": 1, "c": 3, "d": [1]})]
+    assert varying(runs) == ["c"]
+    assert varying([*runs, run(2, {"e": 1})]) == ["a", "c", "d", "e"]
+
+
+def run(place: int, parameters: dict[str, JSON], result: JSON = None) -> Run:
+    return Run(id=f"s.sweep.{place}", place=place, parameters=parameters, state="complete",
+               result=result)  # fmt: skip

@@ -10,7 +10,6 @@ from stayer.cli.selection import Selection, filter_options, ids_argument
 from stayer.core.errors import BadInput
 from stayer.core.insight import comparison
 from stayer.service.control import compare as control_compare
-from stayer.service.control import tasks as control
 
 
 @command()
@@ -36,7 +35,7 @@ def compare(given: Given, selection: Selection, show_all: bool, as_json: bool) -
     if selection.ids:
         tasks = control_compare.tasks_meant(store, selection.ids)
     else:
-        tasks = control.find_all(store, selection.to_filter(store))
+        tasks = control_compare.find_to_compare(store, selection.to_filter(store))
     found = control_compare.compare(store, tasks, all=show_all)
     if as_json:
         print_json(comparison.record(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rich.cells import cell_len
@@ -80,9 +81,8 @@ def _headings(names: list[str]) -> list[str]:
         name.partition(".")[2] if name.startswith(("parameters.", "metrics.", "result.")) else name
         for name in names
     ]
-    return [
-        name if short.count(brief) > 1 else brief for name, brief in zip(names, short, strict=True)
-    ]
+    number = Counter(short)
+    return [name if number[brief] > 1 else brief for name, brief in zip(names, short, strict=True)]
 
 
 def portions(found: Comparison, width: int) -> Iterator[list[int]]:

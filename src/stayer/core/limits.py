@@ -65,6 +65,10 @@ LIST = 10_000_000
 """Bytes after which a page of a list ends, but for its first record."""
 
 
+COMPARED = 32_000_000
+"""Bytes of the parameters and results of all tasks that are compared at once: all are in memory."""
+
+
 class Most(Struct, frozen=True):
     """What fits: characters of the text, or of each item; and how many items (None: no list)."""
 

@@ -13,7 +13,6 @@ from stayer.core.model import Filter, Task
 from stayer.http.filters import TaskFilter, to_filter
 from stayer.http.route import Answer, Call
 from stayer.service.control import compare as control
-from stayer.service.control import tasks as task_control
 
 
 class CompareTasks(TaskFilter, frozen=True, kw_only=True):
@@ -31,5 +30,5 @@ def compare(call: Call) -> Answer:
     if filter == Filter(ids=filter.ids):
         found: Iterable[Task] = control.tasks_meant(call.store, filter.ids)
     else:
-        found = task_control.find_all(call.store, filter)
+        found = control.find_to_compare(call.store, filter)
     return Answer(comparison.record(control.compare(call.store, found, all=query.all)))

@@ -28,6 +28,8 @@ PART = SWEEP_PART
 """What the map of a sweep is called: tasks are `SWEEP.sweep.0`, `SWEEP.sweep.1` …"""
 NOT_FOR_SWEEPS = ("id", "unique", "near", "near_wait")
 """What the tasks of a sweep can't all have."""
+MOST_COLUMNS = 200
+"""So many parameters, figures and metrics a table has at most: who submits chooses their names."""
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?")
 _PLACE = re.compile(r"\{(\w+)\}")
 
@@ -195,29 +197,38 @@ def _run(task: Task) -> Run:
 
 def varying(runs: Sequence[Run]) -> list[str]:
     """List the parameters in which the runs differ, in their order; all if they differ in none."""
-    names = list(dict.fromkeys(name for run in runs for name in run.parameters))
+    first: dict[str, str] = {}
+    number: Counter[str] = Counter()
+    several: set[str] = set()
+    for run in runs:  # once: their names may be as many as their values
+        number.update(run.parameters.keys())
+        for name, value in run.parameters.items():
+            written = codec.encode(value)
+            if first.setdefault(name, written) != written:
+                several.add(name)
+    nothing = codec.encode(None)
     differing = [
-        name for name in names if len({codec.encode(run.parameters.get(name)) for run in runs}) > 1
+        name
+        for name, written in first.items()
+        if name in several or (number[name] < len(runs) and written != nothing)
     ]
-    return differing or names
+    return (differing or list(first))[:MOST_COLUMNS]
 
 
 def figures(runs: Sequence[Run]) -> list[str]:
     """List the plain values in results that are objects: what the table has columns for."""
-    results = [run.result for run in runs if isinstance(run.result, dict)]
-    names = dict.fromkeys(name for result in results for name in result)
-    return [
-        name
-        for name in names
-        if all(not isinstance(result.get(name), dict | list) for result in results)
-    ]
+    is_plain: dict[str, bool] = {}
+    for run in runs:
+        for name, value in run.result.items() if isinstance(run.result, dict) else ():
+            is_plain[name] = is_plain.get(name, True) and not isinstance(value, dict | list)
+    return [name for name, plain in is_plain.items() if plain][:MOST_COLUMNS]
 
 
 def metrics(runs: Sequence[Run]) -> list[str]:
     """List the metrics that the table has columns for: those that no result has a figure of."""
     names = dict.fromkeys(name for run in runs for name in run.metrics)
     known = {*varying(runs), *figures(runs)}
-    return [name for name in names if name not in known]
+    return [name for name in names if name not in known][:MOST_COLUMNS]
 
 
 def is_sweep(flow: FlowInfo) -> bool:

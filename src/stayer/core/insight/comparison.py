@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from stayer.core import codec
+from stayer.core.errors import BadInput
 from stayer.core.fault_text import fault_line
 from stayer.core.insight.statistics import step_elapsed
 from stayer.core.model import FINISHED, JSON, Statistics, Task, Value
 
-MOST_TASKS = 100
-"""So many can be compared at once."""
+MOST_TASKS, MOST_ROWS = 100, 10_000
+"""So many tasks can be compared at once, in so many values of each."""
 
 
 class Row(Struct, frozen=True):
@@ -43,9 +44,17 @@ class Comparison(Struct, frozen=True):
 
 
 def compare(tasks: Sequence[Task], statistics: Mapping[str, Statistics], now: float) -> Comparison:
-    """Compare tasks, with what they have reported of themselves, by id."""
+    """Compare tasks, with what they have reported of themselves, by id. BadInput if they have more
+    names than a table can show.
+    """
     columns = [dict(_values(task, statistics.get(task.id) or Statistics(), now)) for task in tasks]
-    names = sorted({name: None for column in columns for name in column}, key=_place)
+    named = {name: None for column in columns for name in column}
+    if len(named) > MOST_ROWS:
+        raise BadInput(
+            f"these tasks have {len(named):,} different parameters and figures, at most "
+            f"{MOST_ROWS:,} can be compared: name fewer tasks"
+        )
+    names = sorted(named, key=_place)
     rows = (Row(name, tuple(column.get(name) for column in columns)) for name in names)
     return Comparison(tuple(task.id for task in tasks), tuple(rows))
 

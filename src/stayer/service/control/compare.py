@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from stayer.core import codec
 from stayer.core.errors import BadInput, UnknownFlow, UnknownTask
 from stayer.core.insight import comparison
 from stayer.core.insight.comparison import MOST_TASKS, Comparison
-from stayer.core.model import Task
+from stayer.core.limits import COMPARED
+from stayer.core.model import Filter, Task
 from stayer.service.control import flows
 from stayer.service.control import tasks as control
 from stayer.service.control.statistics import find_statistics
-from stayer.store import Store
+from stayer.store import ReadStore, Store
+
+_BATCH = 50
+"""How many tasks are read at a time."""
 
 
 def compare(store: Store, tasks: Iterable[Task], *, all: bool = False) -> Comparison:
     """Compare these tasks; without `all`, only in what differs. BadInput if they are too many."""
     found: dict[str, Task] = {}
-    for task in tasks:
+    for task in what_fits(tasks):
         found[task.id] = task
         if len(found) > MOST_TASKS:
             raise BadInput(
@@ -46,4 +51,30 @@ def tasks_meant(store: Store, ids: Iterable[str]) -> Iterator[Task]:
             if flow is None:
                 raise
             # Its lists begin with the newest, a comparison with the first of a sweep.
-            yield from reversed([*islice(flows.tasks_of(store, flow), MOST_TASKS + 1)])
+            of_flow = what_fits(find_to_compare(store, Filter(flow=flow)))
+            yield from reversed([*islice(of_flow, MOST_TASKS + 1)])
+
+
+def find_to_compare(store: ReadStore, filter: Filter) -> Iterator[Task]:
+    """Find every task that matches, few at a time: all that they bring along is in memory."""
+    cursor: str | None = None
+    while True:
+        page = store.find(filter, cursor, _BATCH)
+        yield from page.tasks
+        if page.next is None:
+            return
+        cursor = page.next
+
+
+def what_fits(tasks: Iterable[Task]) -> Iterator[Task]:
+    """Yield these tasks; BadInput once they bring along more than can be compared."""
+    size = 0
+    for task in tasks:
+        size += codec.size(task.parameters) + codec.size(task.result)
+        if size > COMPARED:
+            raise BadInput(
+                f"the parameters and results of these tasks are over {COMPARED:,} bytes, more "
+                "can't be compared: name fewer tasks, or let them store the data elsewhere and "
+                "return where it is"
+            )
+        yield task

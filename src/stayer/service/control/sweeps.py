@@ -6,8 +6,9 @@ from stayer.core.errors import Refused
 from stayer.core.flows import sweep
 from stayer.core.flows.model import FlowInfo
 from stayer.core.flows.sweep import Run
-from stayer.core.model import JSON
+from stayer.core.model import JSON, Filter
 from stayer.service.control import flows
+from stayer.service.control.compare import find_to_compare, what_fits
 from stayer.store import ReadStore
 
 
@@ -21,8 +22,8 @@ def compare(store: ReadStore, id: str, part: str | None = None) -> tuple[FlowInf
     if wanted not in maps:
         there = f"its maps are {', '.join(maps)}" if maps else "it has no map"
         raise Refused(f"flow {id} has no runs {part or ''} that could be compared: {there}")
-    tasks = (task for task in flows.tasks_of(store, id) if task.part == wanted)
-    return flow, sweep.compare(tasks)
+    tasks = what_fits(find_to_compare(store, Filter(flow=id)))
+    return flow, sweep.compare(task for task in tasks if task.part == wanted)
 
 
 def record(flow: FlowInfo, runs: list[Run]) -> dict[str, JSON]:
