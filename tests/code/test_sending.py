@@ -15,6 +15,7 @@ from stayer.core.code import FILE_LIMIT, check
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import Code, SentFile
 from stayer.core.submit.checks import new_task
+from stayer.service.sent_files import FileGone, fetch, send
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.code.conftest import CodeFleet
@@ -68,6 +69,18 @@ def test_a_file_that_is_gone_from_the_store_ends_the_task(fleet: CodeFleet) -> N
     assert (task.state, task.ending, task.attempt) == ("failed", "environment", 1)
     assert task.error is not None
     assert "no longer in the store" in (task.error.message or "")
+
+
+def test_a_file_is_as_large_as_its_task_says(store: Store, folder: Path) -> None:
+    """Who says less than that would have a worker take any number of bytes into its memory."""
+    (folder / "a").write_bytes(b"abc")
+    sent = send(store, folder / "a")
+    assert fetch(store, Code(files=(sent,))) == [(sent, b"abc")]
+    with pytest.raises(FileGone, match="has 3 bytes, and its task says 0"):
+        fetch(store, Code(files=(replace(sent, size=0),)))
+    many = tuple(replace(sent, name=f"{n}") for n in range(200))
+    with pytest.raises(BadInput, match="at most 100"):
+        fetch(store, Code(files=many))
 
 
 @pytest.fixture

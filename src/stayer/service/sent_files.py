@@ -76,14 +76,24 @@ def keep(store: FileStore, tasks: Iterable[NewTask]) -> None:
 
 
 def fetch(store: FileStore, asked: Code | None) -> list[tuple[SentFile, bytes]]:
-    """Read the files that came along with a task; raises FileGone."""
+    """Read the files that came along with a task; raises FileGone, and BadInput if they are more
+    than anybody could have sent: all of them are in memory at once.
+    """
+    if asked is None or not asked.files:
+        return []
+    code.check("code", asked)
     found = []
-    for file in () if asked is None else asked.files:
+    for file in asked.files:
         data = store.get_file(file.sha256)
         if data is None:
             raise FileGone(f"{file.name}, which was sent along, is no longer in the store")
         if hashlib.sha256(data).hexdigest() != file.sha256:
             raise FileGone(f"{file.name}, which was sent along, was changed in the store")
+        if len(data) != file.size:
+            raise FileGone(
+                f"{file.name}, which was sent along, has {len(data):,} bytes, and its task says "
+                f"{file.size:,}: send it again"
+            )
         found.append((file, data))
     return found
 
