@@ -14,11 +14,15 @@ from pathlib import Path
 import pytest
 
 from stayer.core.happenings import Fail, Snooze
-from stayer.core.model import Code
+from stayer.core.model import Code, Task
+from stayer.store import Store
 from stayer.task.prepare.build import Builder
 from stayer.task.prepare.cache import Lock
 from stayer.task.prepare.programs import Programs, Unprepared, find_uv
+from stayer.worker.attempt import HeldAttempt
 from stayer.worker.outcome import outcome
+from stayer.worker.preparation import Preparations
+from stayer.worker.run_directory import Run
 from tests.code.conftest import CodeFleet
 from tests.code.index import digest
 from tests.faults.fleet import until
@@ -213,12 +217,28 @@ def test_its_time_limit_counts_from_when_its_code_is_there(fleet: CodeFleet) -> 
     fleet.add("a", "sleep", "600", code=Code("greet"), time_limit=1.0)
     until(lambda: wait.with_suffix(".reached").exists(), "for uv to be called")
     assert fleet.get("a").state == "reserved"
+    run = Run(fleet.folder / "one" / "run" / "a.1")
+    assert run.first_limits["time"] == 1.0 + run.longest_preparation  # should it never say so
 
     wait.touch()
 
     task = fleet.ended("a")
     assert (task.state, task.ending) == ("failed", "timeout")
     assert task.started_at is not None
+
+
+def test_a_task_can_not_lift_its_time_limit_by_a_long_preparation(
+    store: Store, tmp_path: Path
+) -> None:
+    task = Task("a", "q", state="started", worker="w", attempt=1, code=Code("greet"))
+    run = Run(tmp_path / "a.1")
+    keeper = {"limits": {"time": 61.0}, "later_limits": {"time": 1.0}, "code_folder": "/code"}
+    run.prepare(task, keeper, None)
+    (run.task_folder / "prepared").write_text('{"at": 0, "took": 900000, "environment": "x"}')
+
+    Preparations(store, None).begins(HeldAttempt(task, run))
+
+    assert run.keeper_orders["limits"] == {"time": 61.0}
 
 
 def test_a_preparation_can_be_cancelled(fleet: CodeFleet) -> None:

@@ -37,6 +37,10 @@ logger = logging.getLogger("stayer.worker")
 _INPUTS_RETRY_S = 30.0
 """When to try again to begin a task whose inputs can't be reached."""
 _RUN_LIMITS = ("time", "silence")
+_PREPARATION_FACTOR = 2.0
+"""So many times as long as it may take a preparation has, as the keeper sees it: it may wait
+for another one of the same code, and for answers.
+"""
 _LONGEST_REST_S = 60.0
 """How long a node that can't start tasks takes none, at most."""
 
@@ -142,6 +146,9 @@ class Starter:
         folder = str(rules.folder_of(handlers.users.of(task.queue)))
         limits = spec["limits"]
         spec["later_limits"] = {name: limits.pop(name) for name in _RUN_LIMITS if name in limits}
+        if (time_limit := spec["later_limits"].get("time")) is not None:
+            # What says that the code is there is a file of the task, which may say anything else.
+            limits["time"] = time_limit + _PREPARATION_FACTOR * rules.time_limit
         spec["code_folder"] = folder
         cwd = {"cwd": spec["cwd"]} if _runs_among_its_files(task) else {}
         if is_image:

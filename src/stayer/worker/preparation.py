@@ -73,7 +73,7 @@ class Preparations:
             held.unsent_notes.append(Note("prepared", f"in {format_duration(took)}"))
         limits = {**held.run.later_limits, **held.run.keeper_orders.get("limits", {})}
         if limits.get("time"):
-            limits["time"] += took
+            limits["time"] += min(took, held.run.longest_preparation)
         if limits:
             held.ask(limits=limits)
         self.hold(held)

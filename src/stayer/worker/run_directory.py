@@ -153,6 +153,12 @@ class Run:
         limits = self._keeper_settings().get("later_limits")
         return limits if isinstance(limits, dict) else {}
 
+    @property
+    def longest_preparation(self) -> float:
+        """How many seconds a preparation has at most, where the time of the task is limited."""
+        first, later = self.first_limits.get("time"), self.later_limits.get("time")
+        return _LONGEST_PREPARATION_S if first is None or later is None else first - later
+
     def said(self, name: str) -> dict[str, Any] | None:
         """Read what its process says of the preparation; None if nothing, yet."""
         if self.part.stat(name) is None:
