@@ -77,14 +77,17 @@ def test_what_a_build_that_failed_has_left_is_not_used(tmp_path: Path) -> None:
     assert not cache.is_complete(str(tmp_path / "key"))
 
 
-def test_what_is_deleted_while_it_is_built_is_built_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("notices", [True, False])
+def test_what_is_deleted_while_it_is_built_is_built_anew(tmp_path: Path, notices: bool) -> None:
     envs, tries = tmp_path / "cache" / "envs", []
 
     def build(path: str, lock: cache.Lock) -> dict[str, object]:
         tries.append(path)
         if len(tries) == 1:
             shutil.rmtree(tmp_path / "cache")
-            raise OSError(2, "No such file or directory")
+            if notices:
+                raise OSError(2, "No such file or directory")
+            os.makedirs(path)  # as programs do that make the folders which they write to
         return {}
 
     found = cache.use(str(envs), "key", build, lambda: None)
@@ -92,6 +95,91 @@ def test_what_is_deleted_while_it_is_built_is_built_anew(tmp_path: Path) -> None
     assert len(tries) == 2
     assert cache.is_complete(found.path)
     os.close(found.lock)
+
+
+def test_what_a_builder_that_was_killed_has_left_is_evicted(tmp_path: Path) -> None:
+    envs = tmp_path / "envs"
+    left = make(envs, "left")
+    (left / cache.COMPLETE).unlink()
+    cache.Lock(str(left)).close()
+    cache.Lock(str(envs / "gone")).close()
+    being_built = cache.Lock(str(envs / "busy"))
+    assert being_built.take(fcntl.LOCK_EX)
+    (envs / "busy").mkdir()
+    make(envs, "whole")
+
+    assert cache.evict(str(envs), 10**9, 86400.0) == []
+
+    assert sorted(os.listdir(envs)) == ["busy", "busy.lock", "whole"]
+    being_built.close()
+
+
+def test_what_cant_be_removed_keeps_nothing_else(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        make(tmp_path, name, used=1.0)
+    (tmp_path / "b.lock").mkdir()  # nobody can lock it
+
+    removed = cache.evict(str(tmp_path), 10**9, 50.0)
+
+    assert sorted(Path(each.path).name for each in removed) == ["a", "c"]
+    assert cache.is_complete(str(tmp_path / "b"))
+
+
+def test_an_environment_whose_python_was_removed_is_built_again(tmp_path: Path) -> None:
+    python = tmp_path / "python3.11"
+    python.touch()
+    built = []
+
+    def build(path: str, lock: cache.Lock) -> dict[str, object]:
+        built.append(path)
+        (Path(path) / "venv" / "bin").mkdir(parents=True)
+        (Path(path) / "venv" / "bin" / "python").symlink_to(python)
+        return {}
+
+    os.close(cache.use(str(tmp_path / "envs"), "key", build, lambda: None).lock)
+    python.unlink()
+    python = tmp_path / "python3.11.9"
+    python.touch()
+
+    os.close(cache.use(str(tmp_path / "envs"), "key", build, lambda: None).lock)
+    os.close(cache.use(str(tmp_path / "envs"), "key", build, lambda: None).lock)
+
+    assert len(built) == 2
+
+
+def test_to_list_what_was_removed_meanwhile_makes_no_lock(tmp_path: Path) -> None:
+    make(tmp_path, "gone")
+    [listed] = cache.kept(str(tmp_path))
+    assert cache.remove(listed.path)
+
+    assert not listed.is_used()
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_to_work_in_is_removed_also_if_its_process_is_killed(tmp_path: Path) -> None:
+    with cache.scratch(str(tmp_path)) as (path, _):
+        (Path(path) / "file").touch()
+        cache.remove_leftovers(str(tmp_path))
+        assert (Path(path) / "file").exists()
+    assert os.listdir(tmp_path) == []
+
+    victim = PROCESSES.Process(target=work_until_killed, args=(str(tmp_path),))
+    victim.start()
+    until(lambda: list(tmp_path.glob("*/file")), "for it to begin")
+    assert victim.pid is not None
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.join()
+
+    cache.remove_leftovers(str(tmp_path))
+
+    assert os.listdir(tmp_path) == []
+
+
+def work_until_killed(folder: str) -> None:
+    with cache.scratch(folder) as (path, _):
+        (Path(path) / "file").touch()
+        signal.pause()
 
 
 def check_what_is_used(folder: str, seed: int, until_there: str) -> None:

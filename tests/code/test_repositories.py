@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ from stayer.core.errors import BadInput
 from stayer.core.model import Code, Pinned, Task
 from stayer.core.submit.checks import new_task
 from stayer.task.prepare.build import project_requirements
+from stayer.task.prepare.cache import Lock
 from stayer.task.prepare.programs import Programs, Unprepared
 from stayer.task.prepare.repositories import Repository
 from stayer.worker.allowed_programs import NotAllowed
@@ -138,6 +140,92 @@ def test_no_hook_runs_and_no_submodule_is_fetched(
 
     assert fleet.log("a").endswith("inner []\n")
     assert not (fleet.folder / "hooked").exists()
+
+
+def test_a_fetch_that_was_killed_leaves_nothing_in_the_way(
+    repository: GitRepository, tmp_path: Path
+) -> None:
+    """git keeps its own locks in files, which nobody removes when it is killed."""
+    here = copy_of(repository, tmp_path)
+    first, second = repository.commit(a=""), repository.commit(b="")
+    here.check_out(first, str(tmp_path / "first"))
+    [copy] = (tmp_path / "git").glob("*/HEAD")
+    for name in ("shallow.lock", "refs/heads/main.lock"):
+        (copy.parent / name).parent.mkdir(exist_ok=True)
+        (copy.parent / name).touch()
+
+    here.check_out(second, str(tmp_path / "second"))
+
+    assert (tmp_path / "second" / "b.py").exists()
+
+
+def test_a_copy_whose_making_was_killed_is_made_again(
+    repository: GitRepository, tmp_path: Path
+) -> None:
+    commit = repository.commit(a="")
+    here = copy_of(repository, tmp_path)
+    half = tmp_path / "git" / f"{hashlib.sha256(repository.url.encode()).hexdigest()[:32]}.new"
+    half.mkdir()
+    (half / "HEAD").touch()
+
+    here.check_out(commit, str(tmp_path / "files"))
+
+    assert (tmp_path / "files" / "a.py").exists()
+
+
+def test_a_fetch_that_stands_still_keeps_nobody_waiting(
+    repository: GitRepository, tmp_path: Path
+) -> None:
+    commit = repository.commit(a="")
+    path = str(tmp_path / "git" / hashlib.sha256(repository.url.encode()).hexdigest()[:32])
+    here = copy_of(repository, tmp_path)
+    frozen = Lock(path)
+    assert frozen.take(fcntl.LOCK_EX)
+    os.utime(frozen.descriptor, (1.0, 1.0))
+
+    here.check_out(commit, str(tmp_path / "files"))
+    copy_of(repository, tmp_path).check_out(commit, str(tmp_path / "again"))
+
+    assert (tmp_path / "files" / "a.py").exists()
+    assert [each.parent.suffix for each in (tmp_path / "git").glob("*/HEAD")] == [".1"]
+    frozen.close()
+
+
+def test_to_wait_for_a_copy_takes_no_longer_than_all_of_it_may(
+    repository: GitRepository, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "git" / hashlib.sha256(repository.url.encode()).hexdigest()[:32])
+    here = copy_of(repository, tmp_path, time_limit=0.0)
+    busy = Lock(path)
+    assert busy.take(fcntl.LOCK_EX)
+
+    with pytest.raises(Unprepared, match="longer than the 0 seconds") as raised:
+        here.check_out(repository.commit(a=""), str(tmp_path / "files"))
+
+    assert raised.value.passing
+    busy.close()
+
+
+def test_a_copy_is_locked_while_any_git_is_at_it(repository: GitRepository, tmp_path: Path) -> None:
+    """Who runs git may be killed alone."""
+    commit = repository.commit(a="")
+    git, held = tmp_path / "git-that-waits", tmp_path / "held"
+    git.write_text(
+        f'#!/bin/sh\ncase "$*" in *" fetch "*) ls -l /proc/self/fd >> {held};; esac\n'
+        'exec git "$@"\n'
+    )
+    git.chmod(0o755)
+
+    copy_of(repository, tmp_path, git=str(git)).check_out(commit, str(tmp_path / "files"))
+
+    assert ".lock" in held.read_text()
+
+
+def copy_of(
+    repository: GitRepository, folder: Path, *, git: str = "git", time_limit: float = 60.0
+) -> Repository:
+    programs = Programs(os.environ, time_limit)
+    return Repository(programs, git, str(folder / "git"), repository.url, any_commit=True)
 
 
 def test_a_branch_that_is_not_there_is_said(fleet: CodeFleet, repository: GitRepository) -> None:

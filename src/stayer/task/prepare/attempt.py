@@ -92,8 +92,8 @@ class Attempt:
         self._worker = Conversation(folder)
         self._says_that_it_waits = False
         own = {name: os.environ[name] for name in spec["variables"] if name in os.environ}
-        programs = Programs(for_programs(spec, own), spec["time_limit"])
-        self._builder = Builder(spec, programs)
+        self._programs = Programs(for_programs(spec, own), spec["time_limit"])
+        self._builder = Builder(spec, self._programs)
 
     def prepare(self) -> tuple[str, Program]:
         """Resolve, pin and build what has not been before; return the name of the environment, and
@@ -118,6 +118,7 @@ class Attempt:
             return self._builder.build(pinned, path, lock)
 
         def wait() -> None:
+            self._programs.check_time()
             self._worker.preparing("waits for its environment, which another task builds")
             if not self._says_that_it_waits:
                 self._says_that_it_waits = True
@@ -126,6 +127,7 @@ class Attempt:
         found = cache.use(self._builder.envs, key, build, wait)
         if found.fresh:  # only then there is more than there was
             cache.evict(self._builder.envs, self._spec["cache_size"], self._spec["cache_age"])
+            cache.remove_leftovers(self._builder.scratch)
         return found
 
     def _words(self, environment: str) -> tuple[list[str], str, str | None]:

@@ -7,10 +7,9 @@ import json
 import os
 import re
 import sys
-import tempfile
 from typing import Any
 
-from .cache import Lock
+from . import cache
 from .programs import Programs, Unprepared
 from .repositories import Repository
 
@@ -61,11 +60,16 @@ class Builder:
         """Where environments are."""
         return os.path.join(self._folder, "envs")
 
+    @property
+    def scratch(self) -> str:
+        """Where it works meanwhile."""
+        return os.path.join(self._folder, "tmp")
+
     def resolve(self) -> Spec:
         """Find out exactly what is asked for: the version of Python, the commit, and the lock."""
         _, python = self._interpreter(self._spec.get("python"))
         commit, lines = None, list(self._spec["requirements"])
-        with tempfile.TemporaryDirectory(prefix="stayer-code-", dir=self._scratch()) as scratch:
+        with cache.scratch(self._scratch()) as (scratch, lock), self._programs.under(lock):
             if self._repository is not None:
                 git = self._spec["git"]
                 commit = self._repository.resolve(git["ref"])
@@ -74,11 +78,11 @@ class Builder:
                 self._repository.check_out(commit, files)
                 lines += project_requirements(os.path.join(files, git["folder"]))
             is_lock = self._spec["is_lock"] and lines == self._spec["requirements"]
-            lock = "\n".join(lines) + "\n" if is_lock else self._compile(lines, python, scratch)
-        if len(lock) > _LOCK_LIMIT:
-            raise Unprepared(f"the lock is {len(lock):,} characters, at most {_LOCK_LIMIT:,} fit")
-        digest = hashlib.sha256(lock.encode()).hexdigest() if lock else None
-        return {"python": python, "commit": commit, "lock": digest, "text": lock or None}
+            text = "\n".join(lines) + "\n" if is_lock else self._compile(lines, python, scratch)
+        if len(text) > _LOCK_LIMIT:
+            raise Unprepared(f"the lock is {len(text):,} characters, at most {_LOCK_LIMIT:,} fit")
+        digest = hashlib.sha256(text.encode()).hexdigest() if text else None
+        return {"python": python, "commit": commit, "lock": digest, "text": text or None}
 
     def key(self, pinned: Spec) -> str:
         """Return what tells this environment from all others."""
@@ -89,10 +93,12 @@ class Builder:
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
-    def build(self, pinned: Spec, path: str, lock: Lock) -> dict[str, object]:
+    def build(self, pinned: Spec, path: str, lock: cache.Lock) -> dict[str, object]:
         """Fill the folder; return what to remember of it."""
-        self._programs.keeps_open = (lock.descriptor,)
-        self._programs.show_life = lock.show_life
+        with self._programs.under(lock):
+            return self._build(pinned, path)
+
+    def _build(self, pinned: Spec, path: str) -> dict[str, object]:
         text, git = pinned["text"], self._spec.get("git")
         if text and hashlib.sha256(text.encode()).hexdigest() != pinned["lock"]:
             raise Unprepared("the lock is not the one whose hash its task has: it was changed")
@@ -166,9 +172,8 @@ class Builder:
 
     def _scratch(self) -> str:
         """Make a folder without settings of anybody's, on the same disk as all the rest."""
-        scratch = os.path.join(self._folder, "tmp")
-        os.makedirs(scratch, mode=0o700, exist_ok=True)
-        return scratch
+        os.makedirs(self.scratch, mode=0o700, exist_ok=True)
+        return self.scratch
 
 
 def project_requirements(folder: str) -> list[str]:

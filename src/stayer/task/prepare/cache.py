@@ -10,6 +10,7 @@ whole is used.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -24,7 +25,7 @@ _LOCK = ".lock"
 _SIGN_OF_LIFE_S = 1.0
 _STANDS_STILL_S = 20.0
 """A builder touches its lock every second; after so long without that, it stands still."""
-_POLL_S = 0.05
+POLL_S = 0.05
 _MOST_COPIES = 8
 
 
@@ -41,11 +42,11 @@ class Environment:
 class Lock:
     """The lock of a path, as the process has it open."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, create: bool = True) -> None:
+        """Raises FileNotFoundError if there is none and none is to be made."""
         self._path = path + _LOCK
-        self.descriptor = os.open(
-            self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
+        how = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
+        self.descriptor = os.open(self._path, how, 0o600)
         self._touched = 0.0
 
     def take(self, how: int) -> bool:
@@ -54,6 +55,8 @@ class Lock:
             fcntl.flock(self.descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        if how & fcntl.LOCK_EX:  # whoever is kept waiting now sees that this is new
+            os.utime(self.descriptor)
         return self.is_current()
 
     def is_current(self) -> bool:
@@ -107,19 +110,28 @@ def use(
             if not stands_still:
                 break
         wait()
-        time.sleep(_POLL_S)
+        time.sleep(POLL_S)
 
 
 def _copies(envs: str, key: str) -> Iterator[str]:
     """List where it may be: at its key, or beside it for when a builder stands still there."""
-    places = [os.path.join(envs, key if not n else f"{key}.{n}") for n in range(_MOST_COPIES)]
+    places = copies(os.path.join(envs, key))
     whole = [path for path in places if is_complete(path)]
     yield from whole or places
 
 
+def copies(path: str) -> list[str]:
+    """List it, and the paths beside it for when somebody stands still who has its lock."""
+    return [path, *(f"{path}.{number}" for number in range(1, _MOST_COPIES))]
+
+
 def is_complete(path: str) -> bool:
-    """Return whether it is whole."""
-    return os.path.exists(os.path.join(path, COMPLETE))
+    """Return whether it is whole. It is not if its Python was removed from the machine: then it is
+    built again, with the one that is there now.
+    """
+    python = os.path.join(path, "venv", "bin", "python")
+    is_dangling = os.path.islink(python) and not os.path.exists(python)
+    return os.path.exists(os.path.join(path, COMPLETE)) and not is_dangling
 
 
 def _used(path: str, lock: Lock, *, fresh: bool = False) -> Environment:
@@ -140,11 +152,11 @@ def _build_or_begin_anew(
 
 
 def _build(path: str, lock: Lock, build: Callable[[str, Lock], dict[str, object]]) -> None:
-    os.utime(lock.descriptor)
     if is_complete(path):
         return
     remove_tree(path)  # what a builder that died has left
     os.mkdir(path, 0o700)
+    made = os.stat(path)
     try:
         about = build(path, lock)
     except BaseException:
@@ -153,6 +165,9 @@ def _build(path: str, lock: Lock, build: Callable[[str, Lock], dict[str, object]
         raise
     about["size"] = _make_read_only(path)
     os.sync()  # the mark must not be on the disk before what it speaks of
+    # Programs make folders again that somebody has deleted, and what was in them is missing.
+    if not lock.is_current() or not os.path.samestat(made, os.stat(path)):
+        raise FileNotFoundError(errno.ENOENT, "it was deleted while it was built", path)
     mark = os.path.join(path, COMPLETE)
     os.chmod(path, 0o700)
     with open(mark + ".new", "w") as file:
@@ -185,11 +200,20 @@ def remove_tree(path: str) -> None:
         shutil.rmtree(path)
 
 
-def remove(path: str) -> bool:
-    """Remove an environment that nobody uses; False if somebody does."""
+def remove(path: str, *, only_leftovers: bool = False) -> bool:
+    """Remove an environment that nobody uses; False if somebody does, or if it can't be removed.
+    `only_leftovers`: also False if it has become whole meanwhile.
+    """
+    try:
+        return _remove(path, only_leftovers)
+    except OSError:  # such as files of another user's: what is kept besides is still in order
+        return False
+
+
+def _remove(path: str, only_leftovers: bool) -> bool:
     lock = Lock(path)
     try:
-        if not lock.take(fcntl.LOCK_EX):
+        if not lock.take(fcntl.LOCK_EX) or (only_leftovers and is_complete(path)):
             return False
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(path, COMPLETE))
@@ -197,6 +221,38 @@ def remove(path: str) -> bool:
         lock.remove()
         return True
     finally:
+        lock.close()
+
+
+def remove_leftovers(folder: str) -> None:
+    """Remove what was begun here and is not whole, and locks of what is gone. What somebody works
+    on is locked, and stays.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        for name in sorted({name.removesuffix(_LOCK) for name in os.listdir(folder)}):
+            path = os.path.join(folder, name)
+            if not is_complete(path):
+                remove(path, only_leftovers=True)
+
+
+@contextlib.contextmanager
+def scratch(folder: str) -> Iterator[tuple[str, Lock]]:
+    """Make a new folder in this one, which is removed in the end; if this process is killed, later
+    by `remove_leftovers`.
+    """
+    while True:
+        path = os.path.join(folder, f"{os.getpid()}-{time.monotonic_ns()}")
+        lock = Lock(path)
+        if lock.take(fcntl.LOCK_EX):
+            break
+        lock.close()  # removed as a leftover, before it was locked
+    try:
+        os.mkdir(path, 0o700)
+        yield path, lock
+    finally:
+        with contextlib.suppress(OSError):
+            remove_tree(path)
+        lock.remove()
         lock.close()
 
 
@@ -217,7 +273,10 @@ class Kept:
 
     def is_used(self) -> bool:
         """Return whether a task runs in it now."""
-        lock = Lock(self.path)
+        try:
+            lock = Lock(self.path, create=False)
+        except FileNotFoundError:
+            return False
         try:
             return not lock.take(fcntl.LOCK_EX)
         finally:
@@ -243,8 +302,10 @@ def kept(envs: str) -> list[Kept]:
 
 def evict(envs: str, most_bytes: float, most_age: float) -> list[Kept]:
     """Remove what was not used for so long, and then what was used longest ago until no more than
-    so many bytes are left; never what is in use. Return what was removed.
+    so many bytes are left; never what is in use. Return what was removed, without what builders
+    that were killed have left, which goes too.
     """
+    remove_leftovers(envs)
     removed = []
     found = kept(envs)
     size = sum(each.size for each in found)

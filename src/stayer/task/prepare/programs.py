@@ -10,7 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from .cache import Lock
 
 _WORDS_BYTES = 16_000
 _MESSAGE_CHARACTERS = 4_000
@@ -46,7 +49,6 @@ class Programs:
         self,
         variables: Mapping[str, str],
         time_limit: float,
-        show_life: Callable[[], None] = lambda: None,
         output: int = 1,
     ) -> None:
         """`output` is the descriptor that all they print goes to."""
@@ -55,9 +57,28 @@ class Programs:
         self._until = time.monotonic() + time_limit
         self._time_limit = time_limit
         self._secrets = [part for value in variables.values() for part in _secrets(value)]
-        self.show_life = show_life
-        self.keeps_open: tuple[int, ...] = ()
-        """Descriptors of locks, which hold as long as any of these processes lives."""
+        self._locks: list[Lock] = []
+
+    @contextmanager
+    def under(self, lock: Lock) -> Iterator[None]:
+        """Let what is run meanwhile hold this lock, too, until the last of its processes is gone;
+        and let whoever waits for it see that something goes on.
+        """
+        self._locks.append(lock)
+        try:
+            yield
+        finally:
+            self._locks.remove(lock)
+
+    def check_time(self) -> None:
+        """Show life, and raise Unprepared if all of it has taken too long."""
+        for lock in self._locks:
+            lock.show_life()
+        if time.monotonic() > self._until:
+            raise Unprepared(
+                f"it took longer than the {self._time_limit:g} seconds that it may take",
+                passing=True,
+            )
 
     def say(self, text: str) -> None:
         """Print something beside what they print."""
@@ -87,7 +108,7 @@ class Programs:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=self.keeps_open,
+                pass_fds=[lock.descriptor for lock in self._locks],
             )
         except OSError as error:
             raise Unprepared(f"{words[0]} can't be run: {error.strerror}", passing=True) from None
@@ -95,13 +116,11 @@ class Programs:
         printed = b""
         with process, process.stdout as output:
             while True:
-                self.show_life()
-                if time.monotonic() > self._until:
+                try:
+                    self.check_time()
+                except Unprepared:
                     process.kill()
-                    raise Unprepared(
-                        f"it took longer than the {self._time_limit:g} seconds that it may take",
-                        passing=True,
-                    )
+                    raise
                 if not select.select([output], [], [], _LOOK_S)[0]:
                     continue
                 piece = os.read(output.fileno(), 65536)

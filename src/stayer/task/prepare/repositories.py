@@ -10,16 +10,17 @@ there is, a commit has to be in the history of a branch or a tag.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
 import re
 import time
+from collections.abc import Iterator
 
-from .cache import Lock
+from .cache import POLL_S, Lock, copies, remove_tree
 from .programs import Programs, Unprepared
 
-_POLL_S = 0.05
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _NAMED = ("refs/heads/", "refs/tags/")
 _SAY_WHICH = (
@@ -46,7 +47,9 @@ class Repository:
         self._url = url
         self._any_commit = any_commit
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        self._path = os.path.join(folder, hashlib.sha256(url.encode()).hexdigest()[:32])
+        first = os.path.join(folder, hashlib.sha256(url.encode()).hexdigest()[:32])
+        self._copies = tuple(copies(first))
+        self._path = first
 
     def resolve(self, ref: str) -> str:
         """Return the commit that a branch, a tag or a beginning of a commit means now."""
@@ -90,16 +93,17 @@ class Repository:
         return said
 
     def _has(self, commit: str) -> bool:
-        if not os.path.isdir(self._path):
-            return False
-        try:
-            self._run_here("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
-        except Unprepared:
-            return False
-        return True
+        """Return whether it is in a copy, which is used from then on."""
+        for path in filter(os.path.isdir, self._copies):
+            self._path = path
+            try:
+                self._run_here("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
+            except Unprepared:
+                continue
+            return True
+        return False
 
     def _fetch(self, commit: str) -> None:
-        self._make()
         is_free = self._any_commit or self._is_newest(commit)
         if is_free:
             self._fetch_alone(commit)
@@ -112,7 +116,7 @@ class Repository:
 
     def _fetch_alone(self, commit: str) -> None:
         target = f"+{commit}:refs/stayer/{commit}"
-        with _Alone(self._path, self._programs):
+        with self._alone():
             try:
                 self._run_here("fetch", "--no-tags", "--depth=1", "--", self._url, target)
             except Unprepared as error:
@@ -120,9 +124,8 @@ class Repository:
                     raise
 
     def _fetch_all(self) -> None:
-        self._make()
         refs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
-        with _Alone(self._path, self._programs):
+        with self._alone():
             is_cut = os.path.exists(os.path.join(self._path, "shallow"))
             history = ("--unshallow",) if is_cut else ()
             self._run_here("fetch", "--no-tags", *history, "--", self._url, *refs)
@@ -140,10 +143,48 @@ class Repository:
         except Unprepared:  # it is not even here
             return False
 
-    def _make(self) -> None:
-        with _Alone(self._path, self._programs):
-            if not os.path.exists(os.path.join(self._path, "HEAD")):
-                self._run("init", "--quiet", "--bare", "--", self._path)
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Use a copy that nobody else changes meanwhile. Whoever changes one and stands still,
+        because its worker has lost its lease, keeps nobody waiting: others use the next one.
+        """
+        lock = self._lock_copy()
+        try:
+            with self._programs.under(lock):
+                self._mend()
+                yield
+        finally:
+            lock.close()
+
+    def _lock_copy(self) -> Lock:
+        while True:
+            for path in self._copies:
+                lock = Lock(path)
+                if lock.take(fcntl.LOCK_EX):
+                    self._path = path
+                    return lock
+                stands_still = lock.stands_still()
+                lock.close()
+                if not stands_still:
+                    break
+            self._programs.check_time()
+            time.sleep(POLL_S)
+
+    def _mend(self) -> None:
+        """Make the copy if it is not there. What a git that was killed has left must not keep
+        others from it: nobody else is at it now.
+        """
+        if not os.path.isdir(self._path):
+            new = f"{self._path}.new"
+            remove_tree(new)
+            self._run("init", "--quiet", "--bare", "--", new)
+            os.rename(new, self._path)
+        for folder, folders, files in os.walk(self._path):
+            if folder == self._path and "objects" in folders:
+                folders.remove("objects")  # many, and none of their locks is waited for
+            for name in files:
+                if name.endswith(".lock"):
+                    os.unlink(os.path.join(folder, name))
 
     def _run_here(self, *words: str, index: str | None = None, cwd: str = "/") -> str:
         more = {} if index is None else {"GIT_INDEX_FILE": index}
@@ -151,23 +192,3 @@ class Repository:
 
     def _run(self, *words: str, cwd: str = "/", **variables: str) -> str:
         return self._programs.run([self._git, *_SAFE, *words], cwd=cwd, variables=variables)
-
-
-class _Alone:
-    """Keeps others from changing a copy at the same time."""
-
-    def __init__(self, path: str, programs: Programs) -> None:
-        self._path = path
-        self._lock = Lock(path)
-        self._programs = programs
-
-    def __enter__(self) -> None:
-        while not self._lock.take(fcntl.LOCK_EX):
-            if not self._lock.is_current():  # somebody has deleted it: another counts now
-                self._lock.close()
-                self._lock = Lock(self._path)
-            self._programs.show_life()
-            time.sleep(_POLL_S)
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.close()
