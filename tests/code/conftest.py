@@ -29,7 +29,13 @@ class CodeFleet(Fleet):
         self.uv: str | None = None
         """Another than the one of this environment."""
 
-    def starts(self, name: str = "one", *options: str, allow: tuple[str, ...] = ("*",)) -> int:
+    def starts(
+        self,
+        name: str = "one",
+        *options: str,
+        allow: tuple[str, ...] = ("*",),
+        commands: bool = True,
+    ) -> int:
         """A worker that installs what these patterns allow, from the index of the test."""
         patterns = [word for pattern in allow for word in ("--allow-code", pattern)]
         if self.uv is not None:
@@ -38,10 +44,10 @@ class CodeFleet(Fleet):
             name, *patterns, "--code-dir", str(self.cache),
             "--code-env", f"UV_DEFAULT_INDEX={self.index.url}",
             "--code-env", "UV_COMPILE_BYTECODE=0", "--code-env", "UV_HTTP_RETRIES=0",
-            *options, lease=20.0,
+            *options, lease=20.0, commands=commands,
         )  # fmt: skip
 
-    def add(self, id: str, *command: str, code: Code, **options: Any) -> str:
+    def add(self, id: str, *command: str, code: Code | None, **options: Any) -> str:
         new = new_task(queue="default", id=id, command=command or None, code=code, **options)
         return self.store.submit([new])[0].task.id
 

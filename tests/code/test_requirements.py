@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import shutil
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.happenings import Fail, Snooze
-from stayer.core.model import Code, Task
+from stayer.core.happenings import Fail, Pin, Snooze
+from stayer.core.lifecycle import decide
+from stayer.core.model import Code, Pinned, Task
 from stayer.store import Store
 from stayer.task.prepare.build import Builder
 from stayer.task.prepare.cache import Lock
@@ -174,6 +176,25 @@ def test_what_a_package_brings_along_must_be_allowed_too(fleet: CodeFleet) -> No
 
     assert fleet.environments() == []
     assert fleet.get("a").pinned is None
+
+
+def test_a_pin_that_came_first_is_not_believed_either(fleet: CodeFleet) -> None:
+    """Not only workers can write to a store, and what they pin is for this worker to install."""
+    fleet.index.add("evil", "1.0")
+    evil = fleet.index.folder / "evil" / "evil-1.0-py3-none-any.whl"
+    gate = fleet.folder / "gate"
+    hold_the_index(fleet, gate)
+    fleet.starts(allow=("greet",))
+    fleet.add("a", *SHOW, code=Code("greet"))
+    until(lambda: gate.with_suffix(".reached").exists(), "for uv to be called")
+    lock = f"evil==1.0 --hash=sha256:{digest(evil)}\n"
+    pinned = Pinned("3.11", hashlib.sha256(lock.encode()).hexdigest())
+    assert fleet.store.commit([decide(fleet.get("a"), Pin(pinned, lock))])[0] is not None
+
+    gate.touch()
+
+    until(lambda: "no --allow-code names evil" in notes(fleet, "a"), "for it to be refused")
+    assert fleet.environments() == []
 
 
 def notes(fleet: CodeFleet, id: str) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import BadInput
-from stayer.core.happenings import Fail, Pin
+from stayer.core.happening_json import fitted
+from stayer.core.happenings import Fail, Pin, Start
 from stayer.core.lifecycle import decide
 from stayer.core.limits import FLOW_TASKS
 from stayer.core.model import Code, Fault, Pinned, Task
@@ -15,11 +16,13 @@ from stayer.core.submit.edits import Edits
 from stayer.service.control import edits as edit_control
 from stayer.store import Store
 from stayer.worker import preparation
-from tests.contract.builders import apply, get, new, register, started, submit
+from tests.contract.builders import apply, get, new, register, started, submit, take_one
 
 CODE = Code(("numpy>=2",), "3.12", "https://host/repo@main")
 OTHER = Code(("scipy",))
 PIN = Pin(Pinned("3.12", "ab12" * 16, "c0ffee"), "numpy==2.0\n")
+OTHER_PIN = Pin(Pinned("3.11", "cd34" * 16, "decaf"), "numpy==3.0\n")
+BY_DEFAULT = Pin(Pinned("3.12", commit="c" * 40, git="https://host/x#jobs"))
 ANEW = Pinned("", anew=True)
 
 
@@ -114,6 +117,57 @@ def test_a_pin_that_comes_too_late_is_not_for_other_code(store: Store) -> None:
     assert preparation.agree(store, before, PIN) == PIN
 
     assert get(store, "t").pinned is None
+
+
+def test_who_comes_second_uses_what_the_first_one_pinned(store: Store) -> None:
+    submit(store, new("t", code=CODE))
+    before = get(store, "t")
+    apply(store, before, PIN)
+
+    assert preparation.agree(store, before, OTHER_PIN) == PIN
+
+    assert (get(store, "t").pinned, get(store, "t").lock) == (PIN.pinned, PIN.lock)
+
+
+def test_a_map_is_pinned_by_whichever_of_its_tasks_is_the_first_to_know(store: Store) -> None:
+    submit(store, *(new(f"f.p.{n}", code=CODE, flow="f", part="p") for n in range(3)))
+
+    assert preparation.agree(store, get(store, "f.p.2"), PIN) == PIN
+    assert preparation.agree(store, get(store, "f.p.1"), OTHER_PIN) == PIN
+    assert preparation.agree(store, get(store, "f.p.0"), OTHER_PIN) == PIN
+
+    assert [get(store, f"f.p.{n}").pinned for n in range(3)] == [PIN.pinned] * 3
+
+
+def test_a_task_that_runs_without_code_is_not_pinned_to_that_of_its_map(store: Store) -> None:
+    """Its worker has no default, and that of another task of the map has."""
+    register(store)
+    submit(store, *(new(f"f.p.{n}", flow="f", part="p") for n in range(2)))
+    assert apply(store, take_one(store), Start(pid=77)).id == "f.p.0"
+
+    assert preparation.agree(store, get(store, "f.p.1"), BY_DEFAULT) == BY_DEFAULT
+
+    assert get(store, "f.p.0").pinned is None
+    assert get(store, "f.p.1").pinned == BY_DEFAULT.pinned
+
+
+def test_the_latest_code_of_a_task_that_asks_for_none_is_found_out_anew(store: Store) -> None:
+    register(store)
+    task = apply(store, started(store, id="t"), BY_DEFAULT)
+    apply(store, task, Fail(Fault("Boom"), final=True))
+
+    edit_control.retry(store, "t", latest_code=True)
+
+    assert (get(store, "t").pinned, get(store, "t").lock) == (ANEW, None)
+    assert edit_control.clone(store, "t", Edits()).task.code is None
+
+
+@pytest.mark.parametrize("git", ["https://host/x@main", "ext::sh -c x", "--upload-pack=x"])
+def test_a_pin_names_a_repository_and_a_commit(git: str) -> None:
+    for commit, place in (("c" * 40, git), (None, "https://host/x")):
+        with pytest.raises(BadInput):
+            fitted(Pin(Pinned("3.12", commit=commit, git=place)))
+    fitted(Pin(Pinned("3.12", commit="c" * 40, git="https://host/x#jobs")))
 
 
 def test_a_place_that_no_map_has_is_not_counted_up_to(store: Store) -> None:

@@ -96,8 +96,10 @@ class Fleet:
         lease: float = 2.0,
         slots: int | None = 4,
         take_over: bool = False,
+        commands: bool = True,
     ) -> int:
         """Start a worker on the state directory of that name; its pid."""
+        options += ("--allow-commands",) if commands else ()
         options += ("--take-over",) if take_over else ()
         options += ("--slots", str(slots)) if slots else ()
         if self.task_user and "--task-user" not in options:
@@ -106,7 +108,7 @@ class Fleet:
             process: subprocess.Popen[bytes] = QuickPopen(
                 [
                     self.python, "-m", "stayer", "worker", "--store", self.url,
-                    "--state-dir", str(self.folder / name), "--allow-commands",
+                    "--state-dir", str(self.folder / name),
                     "--lease", f"{lease}s", "--node", name, *options,
                 ],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL,

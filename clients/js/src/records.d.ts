@@ -438,6 +438,7 @@ export interface Pinned {
   commit: string | null;
   anew: boolean;
   image: string | null;
+  git: string | null;
 }
 
 export interface Progress {

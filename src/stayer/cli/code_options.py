@@ -11,6 +11,7 @@ from typing import Any
 import rich_click as click
 
 from stayer.cli.command import Decorated
+from stayer.core.code import check
 from stayer.core.errors import BadInput
 from stayer.core.model import Code
 from stayer.service import sent_files
@@ -98,6 +99,15 @@ def asked_code(
 
         code = resolve_code(code)
     return code, tuple(words)
+
+
+def default_code(settings: dict[str, Any]) -> Code | None:
+    """Take out of the settings of a worker what its tasks run with that ask for no code."""
+    lines = list(settings.pop("with", ()))
+    if (file := settings.pop("requirements", None)) is not None:
+        lines.append(_read(file, "--requirements"))
+    asked = Code("\n".join(lines), settings.pop("python", None), settings.pop("git", None))
+    return check("the code of tasks that ask for none", asked)
 
 
 def _header_of(words: Sequence[str], cwd: str | None) -> tuple[list[str], str | None] | None:

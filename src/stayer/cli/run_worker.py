@@ -127,6 +127,7 @@ def _code_rules(
     """Take out of the settings what they say of the code of tasks, and of images. `shared`: the
     state directory, where what is installed for tasks of other users is kept.
     """
+    from stayer.cli.code_options import default_code
     from stayer.worker.task_code import code_rules, default_folder
     from stayer.worker.task_images import image_rules
 
@@ -137,6 +138,7 @@ def _code_rules(
         for name in ("time_limit", "cache_size", "cache_age")
         if f"code_{name}" in settings
     }
+    default = default_code(settings)
     path = environment.get("PATH") or os.environ.get("PATH") or os.defpath
     allow_image = settings.pop("allow_image", ())
     code = code_rules(
@@ -146,6 +148,7 @@ def _code_rules(
         limits=limits,
         path=path,
         shared=shared is not None,
+        default=default,
     )
     return code, image_rules(allow=allow_image, variables=variables, limits=limits, path=path)
 

@@ -151,7 +151,7 @@ def _describe_pinned(pinned: Pinned) -> str:
     words = [
         pinned.python and f"Python {pinned.python}",
         pinned.image,
-        pinned.commit and f"commit {pinned.commit}",
+        pinned.commit and f"commit {pinned.commit}" + (f" of {pinned.git}" if pinned.git else ""),
         pinned.lock and f"lock {pinned.lock[:12]}",
     ]
     return " · ".join(word for word in words if word)

@@ -18,17 +18,21 @@ from stayer.core.errors import BadConfig
 from stayer.core.safe_text import LogLevel
 from stayer.core.submit.names import check_word
 
-HANDLER, LIMITS = "What to run", "Limits"
+HANDLER, DEFAULT, LIMITS = "What to run", "Code of tasks that ask for none", "Limits"
 HANDLERS = ("exec", "run", "app", "allow_commands", "allow_command", "allow_code", "allow_image")
+DEFAULT_CODE = ("with", "requirements", "python", "git")
+"""What tasks run with that ask for nothing."""
 CODE_LIMITS = ("code_time_limit", "code_cache_size", "code_cache_age")
-_SURROUNDINGS = ("arguments", "preload", "allow_env", "env", "code_dir", "code_env", *CODE_LIMITS)
+_SURROUNDINGS = (
+    "arguments", "preload", "allow_env", "env", *DEFAULT_CODE, "code_dir", "code_env", *CODE_LIMITS,
+)  # fmt: skip
 _LIMITS = (
     "grace", "kill_interval", "time_limit", "silence_limit", "memory_limit", "fence", "isolate",
     "cgroup", "log_cap", "heartbeat",
 )  # fmt: skip
 _FOR_PROCESSES = (
     "exec", "run", "arguments", "preload", "allow_commands", "allow_command", "allow_env",
-    "allow_code", "allow_image", "slots", "kill_interval",
+    "allow_code", "allow_image", *DEFAULT_CODE, "slots", "kill_interval",
     "silence_limit", "memory_limit", "fence", "isolate", "cgroup", "log_cap",
 )  # fmt: skip
 
@@ -137,6 +141,35 @@ _OPTIONS = (
         panel=HANDLER,
         help="Run commands in containers of images whose name matches, such as 'python:*' or "
         "'HOST/acme/*', with podman: any command in them, and none outside. May be repeated.",
+    ),
+    click.option(
+        "--with",
+        "with",
+        multiple=True,
+        metavar="PACKAGE",
+        panel=DEFAULT,
+        help="Install this package for tasks that ask for no code: numpy, 'numpy>=2' … May be "
+        "repeated.",
+    ),
+    click.option(
+        "--requirements",
+        metavar="FILE",
+        panel=DEFAULT,
+        help="Install the packages in this file for tasks that ask for no code: requirements, or a "
+        "lock with hashes.",
+    ),
+    click.option(
+        "--python",
+        metavar="VERSION",
+        panel=DEFAULT,
+        help="Run tasks that ask for no code with this Python: 3.12, '>=3.11' …",
+    ),
+    click.option(
+        "--git",
+        metavar="URL[@REF][#FOLDER]",
+        panel=DEFAULT,
+        help="Let tasks that ask for no code import what is in this repository, and install what "
+        "that needs. Without anything else to run: run functions of it.",
     ),
     click.option("--code-dir", metavar="DIR", help="Where what was installed for tasks is kept."),
     click.option(
@@ -336,6 +369,11 @@ def plan_worker(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wor
             "--preload forks tasks where their code is, and --isolate needs each to begin in a "
             "namespace of its own: leave one of them out"
         )
+    if names := [name for name in DEFAULT_CODE if name in both and "preload" in both]:
+        raise BadConfig(
+            f"--preload forks tasks from a process with the worker's own Python, and --{names[0]} "
+            "gives them another: leave one of them out"
+        )
     if "allow_image" in both and "isolate" in both:
         raise BadConfig(
             "--allow-image runs containers, which have a pid namespace of their own, and podman "
@@ -381,6 +419,8 @@ def _settings_in_force(
     if any(name in options for name in HANDLERS):
         replaced = (*HANDLERS, "arguments")
         in_file = {name: value for name, value in in_file.items() if name not in replaced}
+    if any(name in options for name in DEFAULT_CODE):  # one environment, said as a whole
+        in_file = {name: value for name, value in in_file.items() if name not in DEFAULT_CODE}
     in_processes = [name for name in HANDLERS if name in options and name != "app"]
     if in_processes and "threads" in in_file and "threads" not in options:
         threads, flag = in_file.pop("threads"), f"--{in_processes[0].replace('_', '-')}"

@@ -206,6 +206,10 @@ WORKER: dict[str, Callable[[object], object]] = {
     "allow_env": parse_texts,
     "allow_code": parse_texts,
     "allow_image": parse_texts,
+    "with": parse_texts,
+    "requirements": parse_text,
+    "python": parse_text,
+    "git": parse_text,
     "code_dir": parse_text,
     "code_env": parse_variables,
     "code_time_limit": parse_duration,
@@ -245,6 +249,7 @@ _LISTS = ("cron", "queues", "notices", "hooks")
 _PATHS = (
     "state_dir",
     "code_dir",
+    "requirements",
     "run",
     "log",
     "access_file",

@@ -17,7 +17,7 @@ from stayer.core.decoding import convert
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.images import check_image
 from stayer.core.limits import check_count, check_length, quote
-from stayer.core.model import Code, SentFile
+from stayer.core.model import Code, SentFile, Task
 from stayer.core.patterns import ANYTHING, any_matches, is_literal, matches_place
 
 TEXT_LIMIT, LINES_LIMIT, LINE_LIMIT = 64_000, 2000, 1000
@@ -109,6 +109,26 @@ def installs(code: Code | None) -> bool:
 def prepares(code: Code | None) -> bool:
     """Return whether something is to be had before the task runs: installed, or an image."""
     return installs(code) or (code is not None and code.image is not None)
+
+
+def has_pin(task: Task) -> bool:
+    """Return whether it was found out what its code is, and nobody wants that anew."""
+    return task.pinned is not None and not task.pinned.anew
+
+
+def in_force(task: Task, default: Code | None) -> Code | None:
+    """Return what is to be had before the task runs: what it asks for; else what an earlier attempt
+    was pinned to by the default of its worker; else this default of a worker.
+    """
+    if prepares(task.code):
+        return task.code
+    if task.pinned is None or task.pinned.anew:
+        return default
+    git = None
+    if task.pinned.git is not None:
+        url, sharp, folder = task.pinned.git.partition("#")
+        git = f"{url}@{task.pinned.commit}{sharp}{folder}"
+    return Code(lines_of(task.lock or ""), task.pinned.python, git)
 
 
 def _checked_files(files: object) -> tuple[SentFile, ...]:

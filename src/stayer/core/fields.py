@@ -451,7 +451,9 @@ _ROWS: dict[Setter, dict[str, Row]] = {
         ),
         "pinned": Row(
             "what its `code` has become at its first attempt, the same for all attempts: `python`, "
-            "the sha256 of the `lock`, the git `commit`, the digest of the `image`",
+            "the sha256 of the `lock`, the git `commit`, the digest of the `image`; and the `git` "
+            "repository, if [its worker's default](../how-to/run-code-from-git-and-pypi.md"
+            "#code-for-tasks-that-ask-for-none) named it",
             52,
         ),
         "lock": Row("the text of that lock", 53, shown=False),

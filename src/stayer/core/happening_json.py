@@ -126,6 +126,10 @@ def _check_pin(pin: Pin) -> None:
         raise BadInput(f"pin: python {limits.quote(about.python)}: write a version, as in 3.12")
     if about.commit is not None and not _COMMIT.fullmatch(about.commit):
         raise BadInput(f"pin: {limits.quote(about.commit)} is not a commit")
+    if about.git is not None and (
+        about.commit is None or code.repository(about.git).ref != code.Repository(about.git).ref
+    ):
+        raise BadInput(f"pin: git {limits.quote(about.git)}: write URL[#FOLDER], and its commit")
     if about.lock != (hashlib.sha256(lock.encode()).hexdigest() if lock else None):
         raise BadInput("pin: pinned.lock is not the sha256 of the lock")
     for line in code.lines_of(lock):

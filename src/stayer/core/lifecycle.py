@@ -50,6 +50,7 @@ from stayer.core.happenings import (
     WorkerLost,
 )
 from stayer.core.insight.fingerprint import fingerprint
+from stayer.core.limits import NOTE, cut
 from stayer.core.model import (
     FINISHED,
     JSON,
@@ -201,7 +202,7 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Pin(pinned=pinned, lock=lock):
             said = ", ".join(f"{name} {value}" for name, value in asdict(pinned).items() if value)
             pin: _Sets = {"pinned": pinned, "lock": lock}
-            return _change(task, task.state, pin, word="pinned", note=said, order=True)
+            return _change(task, task.state, pin, word="pinned", note=cut(said, NOTE), order=True)
         case Set():
             return _set(task, happening)
         case SetMeta():
@@ -486,8 +487,9 @@ def _retry(task: Task, retry: Retry) -> Change:
     ready: State = "scheduled" if is_early else "pending"
     sets: _Sets = {"error": None, "failures": 0, "interruptions": 0, "losses": 0}
     code = task.code if edit is None else edit.sets.get("code", task.code)
+    keeps_pin = task.pinned is not None and (edit is None or "code" not in edit.sets)
     is_dated = edit is not None and "finish_before" in edit.sets
-    if retry.unpins and code is not None:
+    if retry.unpins and (code is not None or keeps_pin):
         sets |= {"pinned": Pinned("", anew=True), "lock": None}
     return _change(
         task,

@@ -241,6 +241,9 @@ class Pinned(Struct, frozen=True, omit_defaults=True):
     """Nothing of this counts: somebody wants it to be found out anew, at the next attempt."""
     image: str | None = None
     """The digest of the image."""
+    git: str | None = None
+    """The repository of the commit, as `URL[#FOLDER]`, where its worker's default named it and not
+    the task."""
 
 
 class NewTask(Struct, frozen=True, kw_only=True):

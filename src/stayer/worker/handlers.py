@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from stayer.core import patterns
-from stayer.core.code import installs
+from stayer.core import model, patterns
+from stayer.core.code import in_force, installs, prepares
 from stayer.core.errors import BadConfig
 from stayer.core.extras import how_to_install
 from stayer.core.model import Task
@@ -122,10 +122,24 @@ class Handlers(Struct, frozen=True, kw_only=True):
             for user in users
         }
 
+    @property
+    def default_code(self) -> model.Code | None:
+        """What tasks run with that ask for nothing."""
+        return self.code.default.code if self.code and self.code.default else None
+
+    @property
+    def _runs_functions_of_default(self) -> bool:
+        """Whoever says just a default means its functions. With anything else to run, to call them
+        by name would be more than that.
+        """
+        others = (self.exec, self.run, self.app, self.programs, self.images)
+        return self.default_code is not None and (self.runs_anything or not any(others))
+
     def _handles(self, names: Sequence[str]) -> Handles:
+        runs_functions = self._runs_functions_of_default or (self.code and self.code.allowed)
         return Handles(
             plain=self.exec is not None or self.run is not None,
-            names=(*names, *((FUNCTION_NAMES,) if self.code else ())),
+            names=(*names, *((FUNCTION_NAMES,) if runs_functions else ())),
             # Which program runs in an image is not for this machine to say.
             programs=(patterns.ANYTHING,)
             if self.images
@@ -166,16 +180,19 @@ class Handlers(Struct, frozen=True, kw_only=True):
                     "see --allow-image, which needs podman"
                 )
             self.images.check(task)
-        elif not installs(task.code):
-            if self._is_function(task):
-                raise NotAllowed(f"{no_handler(task)}, unless its code says where that is")
-        elif self.code is None:
+            return
+        asked = in_force(task, self.default_code)
+        says_where = prepares(task.code) or self._runs_functions_of_default
+        if self._is_function(task) and not says_where:
+            raise NotAllowed(f"{no_handler(task)}, unless its code says where that is")
+        if not installs(asked):
+            return
+        if self.code is None:
             raise NotAllowed(
                 "it needs code to be installed, and this worker installs none: see --allow-code, "
                 f"which needs uv ({how_to_install('code')})"
             )
-        else:
-            self.code.check(task)
+        self.code.check(task)
 
     def _is_function(self, task: Task) -> bool:
         """It names a function in a module, and no app here has one that is called so."""
@@ -205,7 +222,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
         process = self._process(task)
         argv = process["argv"]
         is_runner = not task.command and tuple(argv[: len(RUNNER)]) == RUNNER
-        if not installs(task.code) or self.code is None:
+        if self.code is None or not installs(self.code.code_of(task)):
             if self.preload and is_runner:
                 process["preload"] = _zygote_name(argv[len(RUNNER)], self.users.of(task.queue))
             return process
@@ -372,8 +389,9 @@ def configure(
     if not (exec or run or app or allow_commands or allow_command or code or images):
         raise BadConfig(
             "a worker needs something to run: give --exec CMD, --run FILE, --app MODULE, "
-            "--allow-commands for the commands that tasks bring along, --allow-code for "
-            "functions of packages and repositories, or --allow-image for commands in containers"
+            "--allow-commands for the commands that tasks bring along, --git URL for functions of "
+            "a repository, --allow-code for those of any that tasks name, or --allow-image for "
+            "commands in containers"
         )
     if arguments and not (exec or run):
         raise BadConfig("arguments are for --exec CMD or --run FILE: give one of them, or no words")

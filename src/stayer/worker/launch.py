@@ -94,7 +94,7 @@ class Starter:
         """Start a task; if this node can't, hand it back."""
         run = self._state.run_for(task)
         try:
-            task = known(self._store, task)
+            task = known(self._store, task, self._handlers.default_code)
             process = self._process(task, options.queues)
             if process is None:
                 return

@@ -17,14 +17,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from stayer.core.code import lines_of, prepares
+from msgspec.structs import replace
+
+from stayer.core.code import in_force, lines_of, prepares
 from stayer.core.errors import BadInput
 from stayer.core.happening_json import fitted
 from stayer.core.happenings import Note, Pin
 from stayer.core.images import is_digest
 from stayer.core.lifecycle import decide
 from stayer.core.limits import FLOW_TASKS
-from stayer.core.model import FINISHED, Pinned, Task
+from stayer.core.model import FINISHED, Code, Pinned, Task
 from stayer.core.units import format_duration
 from stayer.service.control import tasks as control
 from stayer.store import Store
@@ -107,25 +109,41 @@ class Preparations:
 
     def _answer(self, held: HeldAttempt, resolved: dict[str, Any]) -> dict[str, Any]:
         try:
-            if held.task.code is not None and held.task.code.image is not None:
-                pin = _as_pin_of_image(resolved)
-            else:
-                pin = _as_pin(resolved)
-                if self._rules is None:
-                    raise NotAllowed("this worker installs nothing any more")
-                self._rules.check_names(lines_of(pin.lock or ""))
+            pin = self._pin(held, resolved)
         except NotAllowed as error:
             logger.warning("the code of task %s is refused: %s", held.task.id, error)
             return {"refused": f"{error}"}
         except BadInput as error:
             return {"refused": f"what it needs can't be read: {error}"}
-        pin = agree(self._store, held.task, pin)
         refresh(self._store, held)
         about = pin.pinned
         return {
             "python": about.python, "lock": about.lock, "commit": about.commit, "text": pin.lock,
             "image": about.image,
         }  # fmt: skip
+
+    def _pin(self, held: HeldAttempt, resolved: dict[str, Any]) -> Pin:
+        """Have it written down, and return what counts; NotAllowed and BadInput if that can't be
+        installed here. Whoever was faster may be one whom this worker would not believe.
+        """
+        if held.task.code is not None and held.task.code.image is not None:
+            return fitted(agree(self._store, held.task, _as_pin_of_image(resolved)))
+        if self._rules is None:
+            raise NotAllowed("this worker installs nothing any more")
+        pin, default = _as_pin(resolved), held.run.default_code
+        if default is not None:
+            pin = replace(pin, pinned=replace(pin.pinned, git=default.get("git")))
+            if self._rules.default and self._rules.default.key == default.get("key"):
+                self._rules.default.learn(lines_of(pin.lock or ""))
+        by_default = default is not None
+        self._rules.check_pin(pin.pinned, pin.lock, by_default=by_default)
+        agreed = agree(self._store, held.task, pin)
+        self._rules.check_pin(agreed.pinned, agreed.lock, by_default=by_default)
+        if agreed.pinned.git != pin.pinned.git:
+            raise NotAllowed(
+                f"it runs code of {agreed.pinned.git}, by another default than that of this worker"
+            )
+        return agreed
 
 
 def _as_pin(resolved: dict[str, Any]) -> Pin:
@@ -165,9 +183,11 @@ def agree(store: Store, task: Task, pin: Pin) -> Pin:
     return _pin_once(store, task, pin) or pin
 
 
-def known(store: Store, task: Task) -> Task:
-    """Return the task, pinned as others of its map are if it has not been pinned itself."""
-    if not prepares(task.code) or task.pinned is not None:
+def known(store: Store, task: Task, default: Code | None = None) -> Task:
+    """Return the task, pinned as others of its map are if it has not been pinned itself. `default`
+    is the code of tasks that ask for none.
+    """
+    if not prepares(in_force(task, default)) or task.pinned is not None:
         return task
     for other in _before(store, task):
         if is_anew(other):
@@ -202,14 +222,15 @@ def _before(store: Store, task: Task) -> Iterator[Task]:
 
 
 def _pin_once(store: Store, task: Task, pin: Pin) -> Pin | None:
-    """Pin the task unless it is, and return its pin; None if it has ended unpinned, or is to run
-    other code by now.
+    """Pin the task unless it is, and return its pin; None if it has ended unpinned, or runs without
+    code that it did not ask for, or is to run other code by now.
     """
     current: Task | None = task
     while current is not None and current.code == task.code:
         if current.pinned is not None and not current.pinned.anew:
             return Pin(current.pinned, current.lock)
-        if current.state in FINISHED:
+        runs_plain = current.state == "started" and not prepares(current.code)
+        if current.state in FINISHED or runs_plain:
             return None
         if store.commit([decide(current, pin)])[0] is not None:
             return pin

@@ -148,6 +148,14 @@ class Run:
         return self._code_folder or None
 
     @property
+    def default_code(self) -> dict[str, Any] | None:
+        """The default of its worker that its process resolves: `key`, and its `git`; None if it
+        resolves what the task asks for.
+        """
+        found = self._keeper_settings().get("default_code")
+        return found if isinstance(found, dict) else None
+
+    @property
     def later_limits(self) -> dict[str, float]:
         """The limits of the task that count from when its code is prepared."""
         limits = self._keeper_settings().get("later_limits")

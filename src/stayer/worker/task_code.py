@@ -23,10 +23,11 @@ from stayer.core.errors import BadConfig, BadInput
 from stayer.core.extras import how_to_install
 from stayer.core.happening_json import fitted
 from stayer.core.happenings import Pin
-from stayer.core.model import Task
+from stayer.core.model import Code, Pinned, Task
 from stayer.core.refused_tasks import list_some
 from stayer.task.prepare.programs import find_uv
 from stayer.worker.allowed_programs import NotAllowed
+from stayer.worker.default_code import DefaultCode
 from stayer.worker.task_user import TaskUser
 
 TIME_LIMIT_S = 1800.0
@@ -56,31 +57,48 @@ class CodeRules(Struct, frozen=True, kw_only=True):
     time_limit: float = TIME_LIMIT_S
     cache_size: int = CACHE_BYTES
     cache_age: float = CACHE_AGE_S
+    default: DefaultCode | None = None
+    """What tasks run with that ask for nothing."""
+
+    def code_of(self, task: Task) -> Code | None:
+        """Return what the task is to run with."""
+        return code.in_force(task, None if self.default is None else self.default.code)
 
     def check(self, task: Task) -> None:
         """Raise NotAllowed if the task needs what no pattern names, by what it asks for or by what
-        the store says that this became.
+        the store says that this became. What its worker's default brings along is looked at when
+        it was resolved here, too.
         """
-        if task.code is None:
+        asked, is_own = self.code_of(task), code.prepares(task.code)
+        if asked is None or not (is_own or code.has_pin(task)):
             return
         try:
             # Not only the doors write to a store: what is read there goes to uv and git as it is.
-            code.check("code", task.code)
+            code.check("code", asked)
             if task.pinned is not None and not task.pinned.anew:
                 fitted(Pin(task.pinned, task.lock))
-            self.check_names((*_lines(task.code.requirements), *_lines(task.lock or "")))
-            git = code.repository(task.code.git).url if task.code.git else None
+            git = code.repository(asked.git).url if asked.git else None
+            if git is not None and self.git is None:
+                raise NotAllowed("it needs git, which is not on this machine")
+            lines = (*_lines(asked.requirements), *_lines(task.lock or ""))
+            if is_own or self.default is None or task.pinned is None:
+                self._check(map(code.requirement_name, lines), git)
+            else:
+                self._check((), self.default.unknown(task.pinned, ())[1])
         except BadInput as error:
             raise NotAllowed(f"its code can't be read: {error}") from None
-        if git is not None and self.git is None:
-            raise NotAllowed("it needs git, which is not on this machine")
-        self._check((), git)
 
-    def check_names(self, lines: Iterable[str]) -> None:
-        """Raise NotAllowed if one of these requirements is not to be installed; BadInput if it is
-        none.
+    def check_pin(self, pinned: Pinned, lock: str | None, *, by_default: bool) -> None:
+        """Raise NotAllowed if what a task is pinned to is not to be installed; BadInput if it
+        can't be read. `by_default`: it became that by the default of a worker.
         """
-        self._check(map(code.requirement_name, lines), None)
+        fitted(Pin(pinned, lock))
+        lines = _lines(lock or "")
+        if by_default and self.default is not None:
+            self._check(*self.default.unknown(pinned, lines))
+        else:
+            git = pinned.git and code.repository(pinned.git).url
+            self._check(map(code.requirement_name, lines), git)
 
     def _check(self, names: Iterable[str], git: str | None) -> None:
         if refused := list(dict.fromkeys(code.not_allowed(names, git, self.allowed))):
@@ -102,21 +120,21 @@ class CodeRules(Struct, frozen=True, kw_only=True):
         """Return what its keeper is to execute instead of this process, and what that prepares.
         `runner`: the arguments of our own runner, if that is what it is.
         """
-        assert task.code is not None
-        git = code.repository(task.code.git) if task.code.git else None
-        lines = _lines(task.code.requirements)
-        pinned = (
-            task.pinned
-            and not task.pinned.anew
-            and {**msgspec.structs.asdict(task.pinned), "text": task.lock}
-        )
+        by_default = not code.prepares(task.code)
+        asked, pinned = self.code_of(task), task.pinned if code.has_pin(task) else None
+        if by_default and pinned and self.default and not self._believes(pinned, task.lock):
+            asked, pinned = self.default.code, None  # which tells what it brings along
+        assert asked is not None
+        git = code.repository(asked.git) if asked.git else None
+        lines = _lines(asked.requirements)
         about = {
             "requirements": lines,
             "is_lock": code.is_lock(lines),
-            "python": task.code.python,
+            "python": asked.python,
             "git": git and msgspec.structs.asdict(git),
-            "pinned": pinned or None,
+            "pinned": pinned and {**msgspec.structs.asdict(pinned), "text": task.lock},
             "allow": self.allowed,
+            "is_default": by_default and self.default is not None,
             "uv": self.uv,
             "git_program": self.git,
             "own_python": getattr(sys, "_base_executable", sys.executable),
@@ -134,7 +152,18 @@ class CodeRules(Struct, frozen=True, kw_only=True):
         if runner and runner[0] == "function" and git is not None:
             about["cwd"] = None
         words = [sys.executable, "-I", "-S", PREPARE]
-        return {"argv": words, "program": sys.executable, "cwd": process["cwd"], "code": about}
+        found = {"argv": words, "program": sys.executable, "cwd": process["cwd"], "code": about}
+        if by_default and self.default and not pinned:
+            found["default_code"] = {"key": self.default.key, "git": self.default.git}
+        return found
+
+    def _believes(self, pinned: Pinned, lock: str | None) -> bool:
+        """Return whether an earlier attempt's pin is one that may be installed here at once."""
+        try:
+            self.check_pin(pinned, lock, by_default=True)
+        except NotAllowed:
+            return False
+        return True
 
     def for_task(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Select the variables of the worker that its tasks may see, too."""
@@ -168,11 +197,12 @@ def code_rules(
     limits: Mapping[str, float],
     path: str,
     shared: bool,
+    default: Code | None = None,
 ) -> CodeRules | None:
     """Build the rules from flags; None if nothing is to be installed. `limits` are those fields of
     CodeRules that were given; `shared`: for tasks of other users. Raises BadConfig.
     """
-    if not allow:
+    if not allow and default is None:
         return None
     try:
         allowed = tuple(map(code.check_pattern, allow))
@@ -181,9 +211,12 @@ def code_rules(
     uv = variables.get("UV") or find_uv(path)
     if uv is None:
         raise BadConfig(
-            f"--allow-code needs uv, which installs the code: {how_to_install('code')}, or put uv "
-            "into the PATH"
+            f"code for tasks is installed by uv, which is not here: {how_to_install('code')}, or "
+            "put uv into the PATH"
         )
+    git = shutil.which("git", path=path)
+    if default is not None and default.git and git is None:
+        raise BadConfig("--git needs git, which is not on this machine: install it")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if shared:
@@ -200,8 +233,9 @@ def code_rules(
         allowed=allowed,
         folder=folder.absolute(),
         uv=uv,
-        git=shutil.which("git", path=path),
+        git=git,
         variables=variables,
+        default=None if default is None else DefaultCode(default, folder.absolute()),
         **limits,  # type: ignore[arg-type]
     )
 

@@ -19,7 +19,7 @@ from stayer.core.decoding import convert, decode_json
 from stayer.core.errors import BadInput
 from stayer.core.fields import OF_QUEUE, SUBMISSION, Kind
 from stayer.core.limits import QUEUE_DEFAULTS, quote
-from stayer.core.model import JSON, NewTask, Policy
+from stayer.core.model import JSON, Code, NewTask, Policy
 from stayer.core.retries import DEFAULT_WAIT
 from stayer.core.submit import checks
 from stayer.core.submit.json import parse_submission
@@ -136,6 +136,9 @@ def with_defaults(new: NewTask, text: str) -> NewTask:
     if life.get("retries") and not _says(new, "retry_wait"):
         life.setdefault("retry_wait", DEFAULT_WAIT)
     rest = {name: value for name, value in known.rest.items() if getattr(new, name) is None}
+    code = known.rest.get("code")
+    if code is not None and new.code == Code(files=new.code.files if new.code else ()):
+        rest["code"] = replace(code, files=new.code.files)  # files alone say not what they need
     return replace(new, policy=replace(new.policy, **life), **rest)
 
 

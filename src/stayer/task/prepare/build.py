@@ -149,9 +149,10 @@ class Builder:
 
     def _no_build(self) -> tuple[str, ...]:
         """Unless all packages are allowed, nothing of a package runs that was not named: to build
-        one takes others.
+        one takes others. Whoever started the worker has named what its default takes.
         """
-        return () if "*" in self._spec["allow"] else ("--no-build",)
+        is_free = "*" in self._spec["allow"] or self._spec.get("is_default")
+        return () if is_free else ("--no-build",)
 
     def _interpreter(self, asked: str | None) -> tuple[str, str]:
         """Find a Python that fits, the worker's own if that does; return its path and version."""

@@ -193,7 +193,7 @@ function hero(view, task, expected) {
 const asked = (code) => [code.image, code.git, code.python && `Python ${code.python}`, ...(code.requirements ?? []).map((/** @type {string} */ line) => line.split(" --hash")[0]), ...(code.files ?? []).map((/** @type {{name: string}} */ file) => file.name)].filter(Boolean).join(", ");
 
 /** What that has become. @param {any} found */
-const pinned = (found) => found.anew ? "to be resolved again" : [found.python && `Python ${found.python}`, found.image, found.commit && `commit ${found.commit}`, found.lock && `lock ${found.lock.slice(0, 12)}`].filter(Boolean).join(", ");
+const pinned = (found) => found.anew ? "to be resolved again" : [found.python && `Python ${found.python}`, found.image, found.commit && `commit ${found.commit}${found.git ? ` of ${found.git}` : ""}`, found.lock && `lock ${found.lock.slice(0, 12)}`].filter(Boolean).join(", ");
 
 /** What changes seldom: drawn when the record has changed. @param {ReturnType<typeof frame>} view @param {any} task */
 function facts(view, task) {
