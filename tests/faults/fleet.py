@@ -146,7 +146,8 @@ class Fleet:
 
     def end_of(self, pid: int) -> int:
         """Wait until a worker has ended; its exit code."""
-        [process] = [process for process in self.workers if process.pid == pid]
+        # The last one: in a long run the kernel gives numbers out again.
+        process = next(each for each in reversed(self.workers) if each.pid == pid)
         return process.wait(PATIENCE)
 
     def submit(self, id: str, *command: str, **options: object) -> str:
