@@ -158,8 +158,9 @@ def test_a_worker_that_can_not_hear_yet_is_left_alone(
     state = tmp_path / "state"
     state.mkdir()
     deaf = (
-        f"import os, time; f = open({str(state / 'lock')!r}, 'w+'); f.write(str(os.getpid())); "
-        "f.flush(); print('ready', flush=True); time.sleep(1000)"
+        f"import fcntl, os, time; f = open({str(state / 'lock')!r}, 'w+'); "
+        "fcntl.flock(f, fcntl.LOCK_EX); f.write(str(os.getpid())); f.flush(); "
+        "print('ready', flush=True); time.sleep(1000)"
     )
     process = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE)
     assert process.stdout is not None

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,3 +158,20 @@ def test_a_task_of_the_workers_user_finds_no_credentials(
     for pid in owned_by_root:
         with suppress(FileNotFoundError):
             assert Path(f"/proc/{pid}/environ").stat().st_uid == 0, pid
+
+
+def test_a_user_drains_a_worker_that_hides_from_the_user(theirs: Fleet) -> None:
+    """What it has open only root may see."""
+    python, environment = stayer_for(USER)
+    known = pwd.getpwnam(USER)
+    begun: dict[str, Any] = {
+        "env": {**_environment(theirs), **environment, "HOME": str(theirs.folder)},
+        "cwd": theirs.folder, "user": known.pw_uid, "group": known.pw_gid, "extra_groups": [],
+    }  # fmt: skip
+    state = ["--state-dir", str(theirs.folder / "one")]
+    worker = subprocess.Popen(
+        [python, "-m", "stayer", "worker", "--allow-commands", *state], **begun
+    )
+    _wait(theirs, worker)
+    subprocess.run([python, "-m", "stayer", "drain", *state], check=True, **begun)
+    assert worker.wait(60) == 5

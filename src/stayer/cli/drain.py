@@ -88,7 +88,7 @@ def _usual_state_dir(given: Given) -> Path:
 def _drain_the_one_in(folder: Path) -> str:
     """Drain the worker that has this state directory, and return what to call it."""
     pid = _holder(folder)
-    if pid is None or folder.resolve() not in _held_by(pid):
+    if pid is None or not _has_lock(pid, folder):
         raise Refused(
             f"no worker of yours has {folder.absolute()}: say which with --state-dir, or by its id "
             "(`stayer workers` lists them)"
@@ -124,15 +124,14 @@ def _handles_signal(pid: int) -> bool:
     return bool(int(caught, 16) & 1 << (signal.SIGUSR1 - 1))
 
 
-def _held_by(pid: int) -> list[Path]:
-    """The state directories whose lock the process has open: no other process is told to drain,
-    whatever its number was used for before.
+def _has_lock(pid: int, folder: Path) -> bool:
+    """Return whether the process holds the lock of the state directory, as the kernel says: no
+    other process is told to drain, whatever its number was used for before. What a worker has open
+    only root may see, since it hides its memory.
     """
-    try:
-        links = [Path(os.readlink(entry)) for entry in Path(f"/proc/{pid}/fd").iterdir()]
-    except OSError:
-        return []
-    return [link.parent for link in links if link.name == "lock" and _holder(link.parent) == pid]
+    from stayer.worker.state_directory import lock_holders
+
+    return pid in lock_holders(os.stat(folder / "lock").st_ino)
 
 
 def _holder(folder: Path) -> int | None:
