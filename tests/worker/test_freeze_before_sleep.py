@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import json
 import os
 import shutil
 import socket
@@ -12,14 +13,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from stayer.worker.freeze_before_sleep import SleepWatcher
+from stayer.worker.freeze_log import FreezeLogger
 from stayer.worker.logind import Logind
 from tests.faults.fleet import Fleet, until
 
-ANSWER, SIGNAL = 2, 4
+ANSWER, ERROR, SIGNAL = 2, 3, 4
 
 
 class Bus:
@@ -32,6 +36,9 @@ class Bus:
         self._listening.listen()
         self._connection: socket.socket | None = None
         self.locks: list[int] = []
+        self.is_lenient = True
+        """Anybody may have the machine wait."""
+        self.refused = 0
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
@@ -64,6 +71,12 @@ class Bus:
     def _answer(self, call: bytes) -> None:
         assert self._connection is not None
         descriptors = array.array("i")
+        if b"Inhibit" in call and not self.is_lenient:
+            self.refused += 1
+            name = b"org.freedesktop.DBus.Error.AccessDenied"
+            field = b"\x04\x01s\0" + struct.pack("<I", len(name)) + name + b"\0"
+            self._connection.sendall(_message(ERROR, field))
+            return
         if b"Inhibit" in call:
             mine, theirs = os.pipe()
             self.locks.append(mine)
@@ -133,6 +146,46 @@ def test_tasks_stand_still_before_the_machine_sleeps_and_go_on_after(
     until(lambda: len(bus.locks) == 2, "for the worker to be ready for the next night")
     fleet.finish("a")
     assert (fleet.until_ended("a").state, fleet.get("a").attempt) == ("complete", 1)
+
+
+def test_tasks_stand_still_too_where_the_machine_does_not_wait_for_this_user(
+    fleet: Fleet, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without polkit, for all but root."""
+    bus.is_lenient = False
+    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", bus.address)
+    fleet.worker(lease=60.0)
+    fleet.stamper("a")
+    fleet.until_stamped("a")
+    until(lambda: bus.refused == 1, "for the worker to ask for time")
+    bus.say(sleeps=True)
+    running = fleet.folder / "one" / "run" / "a.1" / "running"
+    until(lambda: "fenced" in json.loads(running.read_text())["stopped"], "for the task to stop")
+    still = len(fleet.read_stamps("a")[1])
+    bus.say(sleeps=False)
+    fleet.until_stamped("a", more_than=still)
+    fleet.finish("a")
+    assert (fleet.until_ended("a").state, fleet.get("a").attempt) == ("complete", 1)
+
+
+class Frozen(list[Any]):
+    """Attempts that stand still."""
+
+    def list_fenced(self) -> list[Any]:
+        return list(self)
+
+
+def test_only_what_stands_still_for_want_of_a_lease_is_said_to(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    leases = SimpleNamespace(until=lambda _: 100.0, length=60.0)
+    asleep, fenced = (
+        SimpleNamespace(key=(id, 1), fenced_since=50.0, task=SimpleNamespace(id=id, queue="q"))
+        for id in ("asleep", "fenced")
+    )
+    logger = FreezeLogger(cast("Any", Frozen([asleep, fenced])), cast("Any", leases), {asleep.key})
+    logger.look()
+    assert [each.args[0] for each in caplog.records if each.args] == ["fenced"]
 
 
 def test_a_worker_without_a_bus_does_without(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,11 @@ class SleepWatcher:
             time.sleep(RECONNECT_S)  # it is being restarted, by an upgrade for example
 
     def _wait_for_sleep(self, logind: Logind) -> None:
-        lock = logind.delay_sleep()
+        try:
+            lock = logind.delay_sleep()
+        except PermissionError as error:  # only root may, where there is no polkit
+            logger.debug("this machine does not wait before it sleeps: %s", error)
+            lock = None
         try:
             while not logind.wait():
                 pass
@@ -75,8 +79,9 @@ class SleepWatcher:
             while not self._stands_still() and time.monotonic() < end:
                 time.sleep(_FREEZE_POLL_S)
         finally:
-            with suppress(OSError):
-                os.close(lock)
+            if lock is not None:
+                with suppress(OSError):
+                    os.close(lock)
         while logind.wait():
             pass
         self._announced_at = None

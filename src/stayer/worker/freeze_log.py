@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Container
 
 from stayer.core.units import format_duration
 from stayer.worker.attempt import HeldAttempt
@@ -21,9 +22,13 @@ _POLL_S = 1.0
 class FreezeLogger:
     """Looks at what the keepers say of what they keep, and tells of each freeze once."""
 
-    def __init__(self, holdings: HeldAttempts, leases: Leases) -> None:
+    def __init__(
+        self, holdings: HeldAttempts, leases: Leases, frozen_for_sleep: Container[tuple[str, int]]
+    ) -> None:
+        """What is `frozen_for_sleep` does not stand still for want of a lease."""
         self._holdings = holdings
         self._leases = leases
+        self._frozen_for_sleep = frozen_for_sleep
         self._logged: dict[tuple[str, int], float] = {}
         """When the freeze began that was told of last."""
         self._stopping = threading.Event()
@@ -50,6 +55,8 @@ class FreezeLogger:
             since = held.fenced_since
             if self._logged.get(held.key) != since:
                 self._logged[held.key] = since
+                if held.key in self._frozen_for_sleep:
+                    continue
                 logger.warning("task %s stands still: %s", held.task.id, self._why(held, since))
         for key in [each for each in self._logged if each not in self._holdings]:
             del self._logged[key]

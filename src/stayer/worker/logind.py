@@ -19,6 +19,7 @@ _SIGNAL = "PrepareForSleep"
 _MATCH_RULE = f"type='signal',sender='{_LOGIND}',interface='{_MANAGER[1]}',member='{_SIGNAL}'"
 _CALL, _ANSWER, _ERROR, _SIGNALLED = 1, 2, 3, 4
 _PATH, _INTERFACE, _MEMBER, _DESTINATION, _SIGNATURE = 1, 2, 3, 6, 8
+_FORBIDDEN = b"Error.AccessDenied", b"Error.InteractiveAuthorizationRequired"
 _FIXED_HEADER_BYTES = 16
 _MESSAGE_LIMIT_BYTES = 1 << 20
 _ANSWER_TIMEOUT_S = 10.0
@@ -53,7 +54,7 @@ class Logind:
 
     def delay_sleep(self) -> int:
         """Return a descriptor: until it is closed, or a few seconds are over, the machine stays
-        awake.
+        awake. PermissionError if this user may not ask for that.
         """
         arguments = ("sleep", "Stayer", "tasks are stopped before the machine sleeps", "delay")
         self._ask(_MANAGER, "Inhibit", *arguments)
@@ -91,9 +92,10 @@ class Logind:
         self._serial += 1
         self._socket.sendall(_call(self._serial, *whom, member, texts))
         while True:
-            kind, _, _ = self._receive()
+            kind, fields, _ = self._receive()
             if kind == _ERROR:
-                raise OSError(f"{member} was refused")
+                is_forbidden = any(name in fields for name in _FORBIDDEN)
+                raise (PermissionError if is_forbidden else OSError)(f"{member} was refused")
             if kind == _ANSWER:
                 return
 

@@ -84,10 +84,10 @@ class WorkerLoop(BeatingWorker):
         self._sampler = Sampler(store)
         self._listener: StoreListener | None = None
         self._holdings = HeldAttempts(state, self._bell)
-        self._freeze_log = FreezeLogger(self._holdings, self._leases)
+        self._frozen_for_sleep: set[tuple[str, int]] = set()
+        self._freeze_log = FreezeLogger(self._holdings, self._leases, self._frozen_for_sleep)
         self._sleep_watcher = SleepWatcher(self._bell.ring, self._all_are_frozen)
         self._keeps = options.fence == "keep"
-        self._frozen_for_sleep: set[tuple[str, int]] = set()
         self._stop_within = 0.0
         self._store_is_away = False
         self._next_due = 0.0
@@ -309,8 +309,10 @@ class WorkerLoop(BeatingWorker):
             self._frozen_for_sleep.clear()
             return
         for held in self._holdings.ours():
-            if held.key not in self._frozen_for_sleep and held.ask(freeze=moment()):
-                self._frozen_for_sleep.add(held.key)
+            if held.key not in self._frozen_for_sleep:
+                self._frozen_for_sleep.add(held.key)  # before it is, for those who tell of it
+                if not held.ask(freeze=moment()):
+                    self._frozen_for_sleep.remove(held.key)
 
     def _all_are_frozen(self) -> bool:
         """Return whether all that can and should stand still do."""
