@@ -22,7 +22,7 @@ FAULTS := $(filter-out $(addprefix %test_,$(addsuffix .py, app_of_task_user task
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-rounds check bench docs reference pictures release-check container-check lock format clean moved
+.PHONY: help demo test test-long test-rounds check bench docs reference pictures release-check container-check systemd-check lock format clean moved
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -70,6 +70,9 @@ release-check: ## Build wheel and sdist, and try them in empty environments
 
 container-check: ## Build the container image and run it in namespaces (root, podman)
 	@$(or $(PYTHON),python3) .ci/container-check $(ARGS)
+
+systemd-check: ## Run the systemd units in a booted system (root, systemd-nspawn)
+	@$(or $(PYTHON),python3) .ci/systemd-check $(ARGS)
 
 lock: ## Write requirements/, the exact versions with hashes (ARGS=--upgrade for newer ones)
 	@.ci/lock $(ARGS)
