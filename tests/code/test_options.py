@@ -71,6 +71,20 @@ def test_a_header_that_is_wrong_is_said(stayer: Here, folder: Path) -> None:
     stayer("add", "train.py").refuses("train.py", "can't be read")
 
 
+def test_a_header_that_takes_a_package_from_elsewhere_is_refused(
+    stayer: Here, folder: Path
+) -> None:
+    """By its name alone, somebody else's package of that name might be installed."""
+    sources = '# [tool.uv.sources]\n# ours = { git = "https://host/ours" }\n'
+    header = '# /// script\n# dependencies = ["ours"]\n'
+    (folder / "train.py").write_text(f"{header}{sources}# ///\n")
+    stayer("add", "train.py").refuses("train.py", "[tool.uv.sources] is not used")
+
+    newer = '# [tool.uv]\n# exclude-newer = "2026-01-01T00:00:00Z"\n'
+    (folder / "train.py").write_text(f"{header}{newer}# ///\n")
+    stayer("add", "train.py").works("tool.uv.exclude-newer")
+
+
 def test_what_is_asked_for_is_shown_with_the_task(stayer: Here) -> None:
     id = stayer("add", "--with", "numpy>=2", "--", "true").works().out.strip()
 

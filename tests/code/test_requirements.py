@@ -133,6 +133,7 @@ def test_a_conflict_fails_at_once_with_the_words_of_the_resolver(fleet: CodeFlee
     assert (task.state, task.ending, task.attempt) == ("failed", "environment", 1)
     assert task.error is not None
     assert "greet<1" in task.error.message
+    assert fleet.log("a").count("greet<1") == task.error.message.count("greet<1")  # once
 
 
 def test_a_file_that_is_not_the_one_that_was_locked_is_refused(fleet: CodeFleet) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import rich_click as click
 
 from stayer.cli.command import Decorated
+from stayer.cli.output import note
 from stayer.core.code import check
 from stayer.core.errors import BadInput
 from stayer.core.model import Code
@@ -137,7 +138,27 @@ def _header_of(words: Sequence[str], cwd: str | None) -> tuple[list[str], str | 
         raise BadInput(f"the header of {path}: dependencies is to be a list of texts")
     if python is not None and not isinstance(python, str):
         raise BadInput(f"the header of {path}: requires-python is to be a text")
+    _mind_settings_of_uv(path, header.get("tool"))
     return needs, python
+
+
+def _mind_settings_of_uv(path: str, tool: object) -> None:
+    """Refuse what would have a package come from elsewhere: by its name alone, another one of that
+    name might be installed. Say what else is not used.
+    """
+    uv = tool.get("uv") if isinstance(tool, dict) else None
+    if not isinstance(uv, dict):
+        return
+    if uv.get("sources"):
+        raise BadInput(
+            f"the header of {path}: [tool.uv.sources] is not used, and without it another package "
+            "of that name might be installed: run it in its repository with --git, or leave it out"
+        )
+    if uv:
+        note(
+            f"not used in the header of {path}: {', '.join(f'tool.uv.{name}' for name in uv)}. "
+            "Indexes and how to install are the worker's own settings"
+        )
 
 
 def _read(path: str, what: str) -> str:

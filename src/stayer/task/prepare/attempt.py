@@ -213,7 +213,8 @@ def for_programs(spec: Spec, own: dict[str, str]) -> dict[str, str]:
 
 def _fail(folder: str, error: Unprepared) -> NoReturn:
     message = str(error)
-    say(f"stayer: the code of this task can't be prepared: {message}\n")
+    words = "" if error.is_printed else f": {message}"
+    say(f"stayer: the code of this task can't be prepared{words}\n")
     kind = "passing" if error.passing else "final"
     _write(folder, "error", {"type": "Environment", "message": message, "environment": kind})
     sys.exit(FAILED)

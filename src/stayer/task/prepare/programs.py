@@ -35,11 +35,14 @@ _CREDENTIALS = re.compile(r"(://)[^/@\s]+@")
 
 
 class Unprepared(Exception):
-    """The code of the task can't be had; `passing`: perhaps later."""
+    """The code of the task can't be had; `passing`: perhaps later; `is_printed`: these are words
+    that a program has printed, so the log has them.
+    """
 
-    def __init__(self, message: str, *, passing: bool = False) -> None:
+    def __init__(self, message: str, *, passing: bool = False, is_printed: bool = False) -> None:
         super().__init__(message)
         self.passing = passing
+        self.is_printed = is_printed
 
 
 class Programs:
@@ -97,7 +100,8 @@ class Programs:
                 f"{signal.Signals(-code).name}: {_message(printed)}",
                 passing=True,
             )
-        raise Unprepared(_message(printed), passing=_PASSING.search(printed) is not None)
+        passing = _PASSING.search(printed) is not None
+        raise Unprepared(_message(printed), passing=passing, is_printed=True)
 
     def _run(self, words: Sequence[str], cwd: str, variables: dict[str, str]) -> tuple[str, int]:
         try:
