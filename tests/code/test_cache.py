@@ -301,3 +301,13 @@ def test_the_command_lists_and_removes_them(tmp_path: Path, stayer: Here) -> Non
     assert "removed 1 environment, 3 MB" in pruned.out
     assert [each.path for each in cache.kept(str(tmp_path / "envs"))] == [held.path]
     os.close(held.lock)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_nothing_is_removed_for_another_user(stayer: Here, tmp_path: Path) -> None:
+    """What looks like an environment there may be a link to any folder of the machine."""
+    make(tmp_path / "envs", "k", used=1.0)
+    os.chown(tmp_path / "envs", 65534, 65534)
+    for verb in ("prune", "ls"):
+        stayer("code", verb, "--code-dir", str(tmp_path)).refuses("another user", "65534")
+    assert (tmp_path / "envs" / "k" / cache.COMPLETE).exists()

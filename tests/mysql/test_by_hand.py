@@ -9,9 +9,11 @@ from typing import Any
 import pymysql
 import pytest
 
+from stayer.core import codec
+from stayer.core.model import Filter
 from stayer.stores import open_store
 from stayer.stores.sql.mysql import MySqlStore
-from tests.contract.builders import check_counts, counts, get, new, register, submit, take
+from tests.contract.builders import check_counts, counts, get, ids, new, register, submit, take
 from tests.docs.pages import blocks
 from tests.mysql.conftest import asked
 from tests.servers.mariadb import MariaDbServer
@@ -127,3 +129,22 @@ def test_tables_of_an_older_version_get_room_for_longer_ids(
         assert submit(newer, new("x" * 256, after=("a",)))[0].state == "waiting"
     assert submit(store, new("b", after=("x" * 256,)))[0].state == "waiting"
     assert "CHECK" in client(server, database, "SHOW CREATE TABLE stayer_tasks")
+
+
+@pytest.mark.parametrize("number", ["1e300", "-1e300"])
+def test_a_moment_that_is_none_stops_nobody_else(store: MySqlStore, hand: Any, number: str) -> None:
+    """An UPDATE is not looked at as an INSERT is."""
+    submit(store, new("odd"), new("good"), new("ended"))
+    register(store)
+    columns = "created", "updated", "eta", "start_before", "started_at", "finished_at", "near_until"
+    sets = ", ".join(f"{column} = {number}" for column in columns)
+    with hand.cursor() as cursor:
+        cursor.execute(f"UPDATE stayer_tasks SET {sets} WHERE id = 'odd'")
+    hand.commit()
+
+    listed = store.find(Filter(queues=("q",)), None, 1)
+    listed_then = store.find(Filter(queues=("q",)), listed.next, 9)
+    assert {task.id for task in (*listed.tasks, *listed_then.tasks)} == {"odd", "good", "ended"}
+    assert codec.record(get(store, "odd"))["id"] == "odd"
+    store.promote(9)
+    assert {"good", "ended"} <= set(ids(take(store, limit=9)))

@@ -112,6 +112,14 @@ class TestWhatIsSent:
 
 
 class TestWhatComesOfIt:
+    def test_a_server_that_never_comes_to_an_end_is_left(
+        self, server: MailServer, notice: Notice
+    ) -> None:
+        server.replies = {"MAIL": ["\r\n".join(["250-and " * 1000] * 200)] * 2}
+        answered = told(server, notice)
+        assert (answered.delivered, answered.final) == (False, False)
+        assert "says more than 1,000,000 bytes" in answered.summary
+
     @pytest.mark.parametrize(
         ("command", "reply", "final"),
         [

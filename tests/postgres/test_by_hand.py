@@ -7,8 +7,10 @@ import json
 import psycopg
 import pytest
 
+from stayer.core import codec
 from stayer.core.happenings import Done, Interrupt, Start
 from stayer.core.lifecycle import decide
+from stayer.core.model import Filter
 from stayer.stores.sql.postgres import PostgresStore
 from tests.contract.builders import (
     PATIENCE,
@@ -168,3 +170,22 @@ def test_attempts_can_be_asked_for_with_sql(store: PostgresStore, hand: psycopg.
         for x in store.attempts(id)
     ]
     assert len(rows) == 3
+
+
+@pytest.mark.parametrize("number", ["'NaN'", "'Infinity'", "1e300", "-1e300"])
+def test_a_moment_that_is_none_stops_nobody_else(
+    store: PostgresStore, hand: psycopg.Connection, number: str
+) -> None:
+    """An UPDATE is not looked at as an INSERT is."""
+    submit(store, new("odd"), new("good"), new("ended"))
+    register(store)
+    columns = "created", "updated", "eta", "start_before", "started_at", "finished_at", "near_until"
+    sets = ", ".join(f"{column} = {number}" for column in columns)
+    hand.execute(f"UPDATE stayer_tasks SET {sets} WHERE id = 'odd'")
+
+    listed = store.find(Filter(queues=("q",)), None, 1)
+    listed_then = store.find(Filter(queues=("q",)), listed.next, 9)
+    assert {task.id for task in (*listed.tasks, *listed_then.tasks)} == {"odd", "good", "ended"}
+    assert codec.record(get(store, "odd"))["id"] == "odd"
+    store.promote(9)
+    assert {"good", "ended"} <= set(ids(take(store, limit=9)))

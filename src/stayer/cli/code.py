@@ -13,6 +13,7 @@ from stayer.cli.common_options import json_option
 from stayer.cli.output import note, plural, print_json_array, print_line, print_outcome
 from stayer.cli.param_types import DURATION, SIZE
 from stayer.config import Config
+from stayer.core.errors import BadInput
 from stayer.core.units import format_duration, format_size, rfc3339
 from stayer.task.prepare import cache
 from stayer.worker.task_code import CACHE_AGE_S, CACHE_BYTES, default_folder
@@ -30,8 +31,17 @@ def code() -> None:
 
 
 def _folder(config: Config, given: str | None) -> str:
-    folder = given or config.worker.get("code_dir")
-    return str(Path(str(folder)) if folder else default_folder())
+    chosen = given or config.worker.get("code_dir")
+    folder = Path(str(chosen)) if chosen else default_folder()
+    for path in (folder, folder / "envs"):
+        try:
+            owner = path.stat().st_uid
+        except OSError:
+            continue
+        if owner != os.geteuid():
+            # Tasks of that user can put links to anything in the place of what is removed.
+            raise BadInput(f"{path} is that of another user: run this as user {owner}")
+    return str(folder)
 
 
 _code_dir = click.option("--code-dir", metavar="DIR", help="The folder that it is kept in.")

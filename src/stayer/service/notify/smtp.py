@@ -13,6 +13,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import formatdate
 from functools import partial
+from io import BufferedReader
 
 from stayer.core.notify import mail
 from stayer.core.notify.mail import Mail
@@ -22,12 +23,34 @@ from stayer.service.notify.connect import connect
 from stayer.service.notify.webhook import Answered
 
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9-]")
+_REPLIES_BYTES = 1_000_000
+"""How much a mail server may say in a session, in bytes."""
 _FOR_GOOD = 500
 """Replies from here on mean that the same again will be refused again."""
 
 
 class _NoTls(smtplib.SMTPException):
     """The server offers no encryption where there must be one."""
+
+
+class _Replies:
+    """What a server says, up to a limit: one reply may have any number of lines, all of which are
+    kept until the last one.
+    """
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._file = file
+        self._left = _REPLIES_BYTES
+
+    def readline(self, size: int) -> bytes:
+        line = self._file.readline(size)
+        self._left -= len(line)
+        if self._left < 0:
+            raise OSError(f"it says more than {_REPLIES_BYTES:,} bytes")
+        return line
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class _Session(smtplib.SMTP):
@@ -39,6 +62,11 @@ class _Session(smtplib.SMTP):
 
     def _get_socket(self, *_: object) -> socket.socket:
         return self._stream
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None and self.sock is not None:
+            self.file = _Replies(self.sock.makefile("rb"))
+        return super().getreply()
 
 
 def message(to: Mail, notice: Notice) -> EmailMessage:

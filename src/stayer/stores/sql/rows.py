@@ -37,7 +37,7 @@ from stayer.core.submit.fresh import BY_STORE, moments
 from stayer.core.units import CENTURY
 from stayer.core.worker_model import Handles, Worker, WorkerOrder, WorkerState
 from stayer.stores.sql import history
-from stayer.stores.sql.transaction import Cell, Row, Transaction
+from stayer.stores.sql.transaction import FARTHEST, Cell, Row, Transaction
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ def kind_from_cells(name: str | None, command: str | None) -> str:
     return kind_of(name, None if command is None else _decoded(_words, command, ("",)))
 
 
-_Time = Annotated[float, msgspec.Meta(ge=-1e13, le=1e13)]
+_Time = Annotated[float, msgspec.Meta(ge=-FARTHEST, le=FARTHEST)]
 """A moment that the calendar knows, or a length of time."""
 _KINDS: dict[str, Any] = {
     "text": str, "integer": int, "real": _Time, "any": Any, "any?": Any, "bytes": bytes,

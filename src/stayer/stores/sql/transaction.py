@@ -19,6 +19,18 @@ UNCLAIMED = " unclaimed"
 """Behind the name of a statement that claims rows: the same for those who only look."""
 
 
+FARTHEST = 1e13
+"""No number of ours with a fraction is larger: a moment that the calendar knows, or a time."""
+
+
+def fitted_number(number: float) -> float:
+    """Return a number as a row may have it: an `UPDATE` by hand can put any there, and one that is
+    larger, or none at all, would stop everybody who comes across it. NaN becomes the largest, as
+    PostgreSQL sorts it.
+    """
+    return max(number, -FARTHEST) if number <= FARTHEST else FARTHEST
+
+
 UNASKED: frozenset[Named] = frozenset((
     "attend", "bury.forget", "checkpoint.forget", "count", "counts.added", "event", "event.old",
     "events.number", "events.numbered", "events.too_many", "figures.add", "figures.forget",

@@ -14,18 +14,25 @@ from typing import Any
 from stayer.core.errors import BadConfig, BadInput
 from stayer.core.extras import how_to_install
 from stayer.stores.sql.mysql.dialect import MODE
+from stayer.stores.sql.transaction import fitted_number
 
 _DRIVERS = ("MySQLdb", "pymysql")
 _PACKAGES = {"mysqlclient": "MySQLdb", "pymysql": "pymysql"}
 _MULTI_STATEMENTS, _FOUND_ROWS = 1 << 16, 1 << 1
 _IN_TRANSACTION = 1
 _NOT_THERE = 2002
+_DOUBLE = 5
+"""The number of the type of columns that have fractions."""
 _LOCK_WAIT = 20
 _CHECK_IDLE_AFTER_S = 2.0
 """A connection that was idle for so long is asked whether it still is one, if it can't be seen."""
 
 Result = tuple[Sequence[tuple[Any, ...]], int]
 """The rows of a statement, and how many it has changed."""
+
+
+def _number(text: str | bytes) -> float:
+    return fitted_number(float(text))
 
 
 def load(name: str | None) -> ModuleType:
@@ -50,7 +57,9 @@ class Connection:
         self.driver = driver
         self.errors: tuple[type[Exception], ...] = (driver.Error, OSError)
         flags = _MULTI_STATEMENTS | _FOUND_ROWS
-        given = {**options, "charset": "utf8mb4", "autocommit": True, "client_flag": flags}
+        read = import_module(f"{driver.__name__}.converters").conversions
+        given = {**options, "charset": "utf8mb4", "autocommit": True, "client_flag": flags,
+                 "conv": {**read, _DOUBLE: _number}}  # fmt: skip
         self._raw = _by_socket(driver, given) if "unix_socket" in given else driver.connect(**given)
         self._cursor = self._raw.cursor()
         self._used = time.monotonic()

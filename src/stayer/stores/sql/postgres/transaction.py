@@ -18,7 +18,15 @@ from stayer.stores.sql.forking import mind_forks
 from stayer.stores.sql.joined import LOOKED_UP, newest
 from stayer.stores.sql.postgres.dialect import DIALECT
 from stayer.stores.sql.postgres.fast import SUBMIT
-from stayer.stores.sql.transaction import UNASKED, Cell, Composed, Named, Row, Transaction
+from stayer.stores.sql.transaction import (
+    UNASKED,
+    Cell,
+    Composed,
+    Named,
+    Row,
+    Transaction,
+    fitted_number,
+)
 
 TURN, WHOLE = "turn.whole", "commit.whole"
 """Statements that write their events themselves."""
@@ -31,12 +39,20 @@ class _FlagLoader(Loader):
         return int(bytes(data) == b"t")
 
 
+class _NumberLoader(Loader):
+    """Numbers with a fraction, none of which is out of range."""
+
+    def load(self, data: bytes | bytearray | memoryview) -> float:
+        return fitted_number(float(bytes(data)))
+
+
 def adapt(adapters: AdaptersMap) -> None:
     """What goes to the server, and comes from it, in another form than the driver has: every whole
     number has one type, whatever its size, so a statement is prepared once.
     """
     adapters.register_dumper(int, Int8Dumper)
     adapters.register_loader("bool", _FlagLoader)
+    adapters.register_loader("float8", _NumberLoader)
 
 
 class _Given:
