@@ -162,3 +162,10 @@ def test_a_parameter_that_some_have_not_varies_unless_it_is_null() -> None:
 def run(place: int, parameters: dict[str, JSON], result: JSON = None) -> Run:
     return Run(id=f"s.sweep.{place}", place=place, parameters=parameters, state="complete",
                result=result)  # fmt: skip
+
+
+def test_more_combinations_than_can_be_counted_are_refused() -> None:
+    """Their number has more digits than Python writes, and takes long to multiply."""
+    grid: dict[str, list[JSON]] = {f"p{n}": [0, 1] for n in range(20_000)}
+    with pytest.raises(TooLarge, match="at most 20,000 fit"):
+        plan_sweep(grid, new_task(queue="q", name="n"))

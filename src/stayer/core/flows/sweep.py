@@ -5,7 +5,6 @@ A sweep is a flow with one map, called `sweep`, so everything that works on flow
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +27,8 @@ PART = SWEEP_PART
 """What the map of a sweep is called: tasks are `SWEEP.sweep.0`, `SWEEP.sweep.1` …"""
 NOT_FOR_SWEEPS = ("id", "unique", "near", "near_wait")
 """What the tasks of a sweep can't all have."""
+_COUNTED = 10**18
+"""From so many combinations on, it does not matter how many there are."""
 MOST_COLUMNS = 200
 """So many parameters, figures and metrics a table has at most: who submits chooses their names."""
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?")
@@ -117,7 +118,11 @@ def plan_sweep(
 def _check_extent(grid: Mapping[str, Sequence[JSON]], pattern: NewTask) -> None:
     """TooLarge if the combinations come to too much, counted before any of them is made."""
     extent = Extent(PART)
-    number = math.prod(len(values) for values in grid.values())
+    number = 1
+    for values in grid.values():
+        number *= len(values)
+        if number > _COUNTED:  # it could have any number of digits
+            break
     extent.add(tasks=number)
     command = pattern.command or ()
     places = Counter(name for word in command for name in _PLACE.findall(word))
