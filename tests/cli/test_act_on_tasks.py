@@ -192,7 +192,7 @@ def test_a_cancel_that_nobody_hears_says_so(stayer: Here, url: str) -> None:
     said = stayer("cancel", "t").works().out
 
     assert said.startswith("t asked to stop, but the worker on node-of-old is silent")
-    assert "given up as dead" in said
+    assert "declared lost" in said
 
 
 @pytest.mark.parametrize("verb", ["cancel", "hold"])

@@ -139,7 +139,7 @@ def test_a_node_whose_worker_was_lost_is_a_warning_until_there_is_one_again(
 ) -> None:
     for name in ("lost", "alive"):
         register(store, name)
-    store.bury("alive", {"lost": 1})
+    store.declare_lost("alive", {"lost": 1})
     found = findings(stayer, 0)["down"]
     assert found["status"] == "warn"
     assert "node-of-lost: no heartbeat for" in found["message"]

@@ -67,14 +67,14 @@ def test_dropping_a_stale_worker_returns_its_tasks(
     assert store.workers() == []
 
 
-def test_a_worker_that_was_given_up_is_down_and_one_that_left_is_not(
+def test_a_worker_that_was_declared_lost_is_down_and_one_that_left_is_not(
     stayer: Here, store: Store
 ) -> None:
     for name in ("lost", "left", "alive"):
         register(store, name)
     task = started(store, "lost")
     store.drop_worker("left", 1)
-    store.bury("alive", {"lost": 1})
+    store.declare_lost("alive", {"lost": 1})
 
     shown = stayer("workers").works().out
     alive, down = stayer("workers", "--json").works().json
@@ -82,7 +82,7 @@ def test_a_worker_that_was_given_up_is_down_and_one_that_left_is_not(
     rows = {line.split()[0]: line for line in shown.splitlines() if line}
     assert {*rows} == {"ID", "alive", "lost"}
     assert rows["lost"].split()[1:3] == ["DOWN", "node-of-lost"]
-    assert "given up by worker alive" in rows["lost"]
+    assert "declared lost by worker alive" in rows["lost"]
     assert (alive["id"], alive["state"]) == ("alive", "IDLE")
     assert (down["id"], down["state"], down["tasks"]) == ("lost", "DOWN", [task.id])
     assert down["why"].startswith("no heartbeat for ")

@@ -86,13 +86,13 @@ def take(listener: Listener) -> TaskHandle[Any]:
     return task
 
 
-def bury(client: Client, listener: Listener) -> None:
-    """Give the listener up as dead, and what it held to others, as a judge does."""
+def declare_lost(client: Client, listener: Listener) -> None:
+    """Declare the listener lost, and give what it held to others, as a judge does."""
     with client.get_listener("judge") as judge:
         judge.listen(0)
         number = next(w.number for w in client.workers() if w.id == listener.worker.id)
-        worker_control.lose(
-            client.store, client.store.bury(judge.worker.id, {listener.worker.id: number})
+        worker_control.return_lost_tasks(
+            client.store, client.store.declare_lost(judge.worker.id, {listener.worker.id: number})
         )
 
 

@@ -21,7 +21,7 @@ from stayer import (
     aio,
 )
 from stayer.core.queue_model import QueueInfo
-from tests.client.actors import PATIENCE, bury, until
+from tests.client.actors import PATIENCE, declare_lost, until
 
 Scene = Callable[[aio.Client], Awaitable[None]]
 
@@ -308,7 +308,7 @@ def test_a_lost_lease_is_told(url: str) -> None:
         await client.get_queue("q").enqueue_many([1, 2])
         listener = client.get_listener("q")
         task = await take(listener)
-        await asyncio.to_thread(bury, client.sync, listener.sync)
+        await asyncio.to_thread(declare_lost, client.sync, listener.sync)
         with pytest.raises(LeaseLost):
             await listener.listen()
         async with client.get_listener("q") as another:

@@ -22,7 +22,17 @@ from stayer import (
 )
 from stayer.core.model import Value
 from stayer.core.worker_model import Beat
-from tests.client.actors import PATIENCE, bury, claim, hear, process, submit, take, thread, until
+from tests.client.actors import (
+    PATIENCE,
+    claim,
+    declare_lost,
+    hear,
+    process,
+    submit,
+    take,
+    thread,
+    until,
+)
 
 
 def asleep(listener: Listener) -> bool:
@@ -217,7 +227,7 @@ def test_a_listener_that_lost_its_lease_says_so_and_is_of_no_more_use(client: Cl
     client.get_queue("q").enqueue(1)
     listener = client.get_listener("q")
     take(listener)
-    bury(client, listener)
+    declare_lost(client, listener)
     for _ in range(2):
         with pytest.raises(LeaseLost, match="get another listener"):
             listener.listen(0)
@@ -232,13 +242,13 @@ def test_a_sleeping_listener_that_loses_its_lease_wakes_up(client: Client) -> No
     listener = client.get_listener("q", lease=2)
     with thread(lambda: listener.listen(PATIENCE)) as listened:
         until(lambda: asleep(listener))
-        until(lambda: _buried(client, listener))
+        until(lambda: _declared_lost(client, listener))
         with pytest.raises(LeaseLost):
             listened()
 
 
-def _buried(client: Client, listener: Listener) -> bool:
-    bury(client, listener)  # unless it beats just then
+def _declared_lost(client: Client, listener: Listener) -> bool:
+    declare_lost(client, listener)  # unless it beats just then
     return listener.worker.id not in [worker.id for worker in client.workers()]
 
 

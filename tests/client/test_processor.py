@@ -19,7 +19,7 @@ from stayer import (
     TaskHandle,
     TooLarge,
 )
-from tests.client.actors import bury, hear, process, take, until, work
+from tests.client.actors import declare_lost, hear, process, take, until, work
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ def test_a_zombie_can_not_touch_what_another_has_taken(
 ) -> None:
     # Given a task that was taken from a worker believed dead, and given to another
     processor.start()
-    bury(client, listener)
+    declare_lost(client, listener)
     with client.get_listener("q") as another:
         second = take(another)
         # When the first worker goes on as if nothing had happened
@@ -263,7 +263,7 @@ def test_a_late_result_is_welcome_while_nobody_else_has_begun(
     client: Client, listener: Listener, processor: Processor, task: TaskHandle[Any]
 ) -> None:
     processor.start()
-    bury(client, listener)
+    declare_lost(client, listener)
     assert task.refresh().state == "pending"
     processor.complete("late, but here")
     assert task.refresh().result == "late, but here"

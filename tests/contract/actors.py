@@ -227,24 +227,26 @@ def beat_all(ready: Ready, url: str, workers: list[str]) -> list[str]:
         return lost
 
 
-def bury_all(ready: Ready, url: str, judge: str, workers: list[str]) -> dict[str, list[str]]:
-    """Bury these workers one by one; the answer is whose tasks were given."""
+def declare_all_lost(
+    ready: Ready, url: str, judge: str, workers: list[str]
+) -> dict[str, list[str]]:
+    """Declare these workers lost one by one; the answer is whose tasks were given."""
     with opened(url) as store:
         ready()
         given: dict[str, list[str]] = {}
         for worker in workers:
-            for task in store.bury(judge, {worker: 1}):
+            for task in store.declare_lost(judge, {worker: 1}):
                 given.setdefault(task.worker or "", []).append(task.id)
         return given
 
 
-def bury_and_lose(ready: Ready, url: str, judge: str, silent: dict[str, int]) -> int:
-    """Bury until nothing is held; the answer is how many tasks this one returned."""
+def declare_lost_and_return(ready: Ready, url: str, judge: str, silent: dict[str, int]) -> int:
+    """Declare them lost until nothing is held; the answer is how many tasks this one returned."""
     with opened(url) as store:
         ready()
         returned = 0
-        while tasks := store.bury(judge, silent):
-            returned += worker_control.lose(store, tasks)
+        while tasks := store.declare_lost(judge, silent):
+            returned += worker_control.return_lost_tasks(store, tasks)
         return returned
 
 
@@ -260,7 +262,7 @@ def beat_as_a_twin(ready: Ready, url: str, worker: str, nonce: str, until: int) 
         return until
 
 
-def reserve_against_burial(ready: Ready, url: str, workers: list[str]) -> dict[str, list[str]]:
+def reserve_while_declared_lost(ready: Ready, url: str, workers: list[str]) -> dict[str, list[str]]:
     """Reserve once for each of these workers; the answer is who got what."""
     with opened(url) as store:
         ready()

@@ -118,7 +118,8 @@ ALIKE = ("sqlite-plain", "postgres-oldest", "valkey", "redis-6.2")
 """Stores with the same scripts as another one, or the same tables."""
 
 ALSO_ALIKE = (
-    "test_bury.py", "test_failures.py", "test_flow_model.py", "test_forget.py", "test_life.py",
+    "test_failures.py", "test_flow_model.py", "test_forget.py", "test_life.py",
+    "test_lost_workers.py",
     "test_model.py", "test_move.py", "test_notices.py", "test_purge.py", "test_queue_stats.py",
     "test_queues.py", "test_reads.py", "test_schedules.py", "test_turn.py",
 )  # fmt: skip

@@ -121,7 +121,7 @@ def goes_on(store: Store) -> None:
     store.take_notices(["mail"], 9, 60.0, 1e6)
     store.forget({"complete": 1e9, "failed": 1e9, "log": 1e9, "result": 1e9}, 9)
     store.sample()
-    store.bury(me, {})
+    store.declare_lost(me, {})
     store.holdings(me)
     store.reserve(me, ["q"], 1, EVERYTHING)
     [task] = store.reserve(me, [GOOD], 1, EVERYTHING)

@@ -315,7 +315,7 @@ class Plain:
             and self.now() - lease.beat_at > lease.worker.lease / 4
         )
 
-    def bury(self, judge: str | None, silent: dict[str, int]) -> list[Task]:
+    def declare_lost(self, judge: str | None, silent: dict[str, int]) -> list[Task]:
         if judge is not None:
             self._alive(judge)
         for worker, number in silent.items():
@@ -350,7 +350,7 @@ class Plain:
         ]
 
     def workers(self) -> dict[str, tuple[int, int, WorkerState]]:
-        """Number, tasks and state of all that are not buried."""
+        """Number, tasks and state of all that are not declared lost."""
         known: dict[str, tuple[int, int, WorkerState]] = {}
         for id, lease in self.leases.items():
             running = len(self.holdings(id))

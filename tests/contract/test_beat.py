@@ -223,12 +223,12 @@ class TestSuspects:
         clock.advance(500)
         assert beat(store, worker("w", lease=80), 2).suspects == ()
 
-    def test_are_not_buried_yet(self, store: Store, clock: Clock) -> None:
+    def test_are_not_declared_lost_yet(self, store: Store, clock: Clock) -> None:
         register(store, "silent", lease=80)
         taken(store, "silent")
         register(store, "judge", lease=8000)
         clock.advance(500)
-        store.bury("judge", {"silent": 1})
+        store.declare_lost("judge", {"silent": 1})
         assert beat(store, worker("judge", lease=8000), 2).suspects == ()
 
 
@@ -358,8 +358,8 @@ def lost_before(store: Store) -> Task:
     register(store, "judge")
     register(store, "dead")
     started(store, "dead", queue="other")
-    [lost] = store.bury("judge", {"dead": 1})
-    worker_control.lose(store, [lost])
+    [lost] = store.declare_lost("judge", {"dead": 1})
+    worker_control.return_lost_tasks(store, [lost])
     task = apply(store, take_one(store, "w", "other"), Start())
     assert task.losses == 1
     return task
@@ -414,7 +414,7 @@ class TestOrders:
     def test_are_for_workers_that_are_there(self, store: Store) -> None:
         register(store)
         register(store, "dead")
-        store.bury("w", {"dead": 1})
+        store.declare_lost("w", {"dead": 1})
         for id in ("nobody", "dead"):
             with pytest.raises(UnknownWorker):
                 store.order_worker(id, WorkerOrder(slots=1))

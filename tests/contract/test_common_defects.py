@@ -40,7 +40,9 @@ class TestWorkersThatDie:
         register(store, "dead")
         register(store, "judge")
         task = started(store, "dead")
-        assert worker_control.lose(store, store.bury("judge", {"dead": 1})) == 1
+        assert (
+            worker_control.return_lost_tasks(store, store.declare_lost("judge", {"dead": 1})) == 1
+        )
         assert ids(take(store, "judge")) == [task.id]
 
     def test_no_result_is_a_result(self, store: Store) -> None:
@@ -54,7 +56,7 @@ class TestWorkersThatDie:
         for number in range(5):
             register(store, f"w{number}")
             assert ids(take(store, f"w{number}")) == [name]
-            worker_control.lose(store, store.bury("judge", {f"w{number}": 1}))
+            worker_control.return_lost_tasks(store, store.declare_lost("judge", {f"w{number}": 1}))
         assert get(store, name).attempt == 5
 
     def test_every_task_of_a_dead_worker_comes_back(self, store: Store) -> None:
@@ -64,7 +66,9 @@ class TestWorkersThatDie:
         held = take(store, "dead", limit=7)
         for task in held[::2]:
             apply(store, task, Start())
-        assert worker_control.lose(store, store.bury("judge", {"dead": 1})) == 7
+        assert (
+            worker_control.return_lost_tasks(store, store.declare_lost("judge", {"dead": 1})) == 7
+        )
         assert ids(take(store, "judge", limit=10)) == names
 
     def test_a_judge_that_dies_after_its_verdict_loses_nothing(self, store: Store) -> None:
@@ -73,8 +77,10 @@ class TestWorkersThatDie:
         register(store, "other")
         names = fill(store, 3)
         take(store, "dead", limit=3)
-        assert sorted(ids(store.bury("judge", {"dead": 1}))) == sorted(names)  # and no more of it
-        assert worker_control.lose(store, store.bury("other", {})) == 3
+        assert sorted(ids(store.declare_lost("judge", {"dead": 1}))) == sorted(
+            names
+        )  # and no more of it
+        assert worker_control.return_lost_tasks(store, store.declare_lost("other", {})) == 3
         assert ids(take(store, "other", limit=9)) == names
 
     def test_only_the_holder_may_finish(self, store: Store) -> None:
@@ -90,7 +96,7 @@ class TestWorkersThatDie:
         register(store, "dead")
         register(store, "alive")
         lost, kept = started(store, "dead"), started(store, "alive")
-        worker_control.lose(store, store.bury("alive", {"dead": 1}))
+        worker_control.return_lost_tasks(store, store.declare_lost("alive", {"dead": 1}))
         assert store.holdings("alive") == [kept]
         assert apply(store, kept, Done()).state == "complete"
         assert counts(store) == {"complete": 1, "pending": 1}
@@ -109,7 +115,7 @@ class TestWorkersThatDie:
         register(store, "judge")
         task = taken(store, "dead")
         for _ in range(3):
-            worker_control.lose(store, store.bury("judge", {"dead": 1}))
+            worker_control.return_lost_tasks(store, store.declare_lost("judge", {"dead": 1}))
         assert happened(store.events(task.id)) == ["pending", "reserved", "pending"]
         assert [known.id for known in store.workers()] == ["judge"]
 
@@ -127,12 +133,12 @@ class TestWorkersThatDie:
         assert take_one(store).id == first.id
         waiter.close()
 
-    def test_a_buried_worker_can_take_nothing_more(self, store: Store) -> None:
+    def test_a_declared_lost_worker_can_take_nothing_more(self, store: Store) -> None:
         register(store, "w")
         register(store, "judge")
         taken(store, "w")
         fill(store, 3)
-        store.bury("judge", {"w": 1})
+        store.declare_lost("judge", {"w": 1})
         with pytest.raises(LeaseLost):
             take(store, "w")
         with pytest.raises(LeaseLost):

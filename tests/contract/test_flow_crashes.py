@@ -130,7 +130,9 @@ def test_a_flow_of_a_killed_worker_is_finished_by_another(timely: Store, url: st
         here.close()
 
         # When another worker takes over what there is
-        worker_control.lose(timely, timely.bury("survivor", {name: number_of(timely, name)}))
+        worker_control.return_lost_tasks(
+            timely, timely.declare_lost("survivor", {name: number_of(timely, name)})
+        )
         pass_on(timely)
         while tasks := take(timely, "survivor", name, limit=3):
             timely.commit([decide(task, Done()) for task in tasks])

@@ -128,8 +128,8 @@ def test_the_dead_free_their_places_when_their_tasks_are_returned(store: Store) 
     fill(store, 2, key="a")
     take_one(store, "w")
     assert take(store, "judge") == []
-    lost = store.bury("judge", {"w": 1})
-    assert worker_control.lose(store, lost) == 1
+    lost = store.declare_lost("judge", {"w": 1})
+    assert worker_control.return_lost_tasks(store, lost) == 1
     assert keys(take(store, "judge", limit=5)) == ["a"]
 
 

@@ -133,7 +133,7 @@ def test_a_late_result_of_a_returned_task_is_when_it_was(store: Store, clock: Cl
     register(store, "judge")
     running = started(store)
     clock.advance(100)
-    assert worker_control.lose(store, store.bury("judge", {"w": 1})) == 1
+    assert worker_control.return_lost_tasks(store, store.declare_lost("judge", {"w": 1})) == 1
     clock.advance(100)
 
     done = tell(store, running, Done(), ago=160)

@@ -30,11 +30,11 @@ from tests.contract.builders import (
 
 @pytest.fixture
 def lost(store: Store) -> Task:
-    """What the worker `w` believes to hold, though burial has returned it to the queue."""
+    """What the worker `w` believes to hold, though it is lost and its tasks are returned."""
     register(store, "judge")
     register(store, "w")
     running = started(store, "w")
-    assert worker_control.lose(store, store.bury("judge", {"w": 1})) == 1
+    assert worker_control.return_lost_tasks(store, store.declare_lost("judge", {"w": 1})) == 1
     assert counts(store) == {"pending": 1}
     return running
 
@@ -70,7 +70,7 @@ def test_a_late_result_need_not_know_of_orders_given_meanwhile(store: Store) -> 
     register(store, "w")
     running = started(store, "w")
     apply(store, running, Ask("pause"))
-    worker_control.lose(store, store.bury("judge", {"w": 1}))
+    worker_control.return_lost_tasks(store, store.declare_lost("judge", {"w": 1}))
     assert apply(store, running, Done("late")).state == "complete"
 
 
@@ -141,7 +141,7 @@ def test_the_second_loss_is_remembered_not_the_first(store: Store, lost: Task) -
     # Given a task that two workers lost, one after the other
     register(store, "v")
     again = take_one(store, "v")
-    worker_control.lose(store, store.bury("judge", {"v": 1}))
+    worker_control.return_lost_tasks(store, store.declare_lost("judge", {"v": 1}))
 
     # Then the first one's result is refused and the second one's is welcome
     assert commit(store, lost, Done("first")) is None

@@ -46,14 +46,14 @@ def test_one_who_read_the_task_before_its_news_must_read_it_again(store: Store, 
 
 
 @pytest.mark.parametrize("kind", ["progress", "checkpoint"])
-def test_a_burial_counts_from_the_newest(store: Store, kind: str) -> None:
+def test_a_loss_counts_from_the_newest(store: Store, kind: str) -> None:
     register(store, "judge")
     register(store)
     task = lost_twice(store)
-    # When it tells of itself just between the burial's look and its deed
+    # When it tells of itself just between the judge's look and its deed
     beat(store, "w", 2, news(task, kind))
-    store.bury("judge", {"w": 2})
-    assert worker_control.lose(store, [task]) == 1
+    store.declare_lost("judge", {"w": 2})
+    assert worker_control.return_lost_tasks(store, [task]) == 1
     back = get(store, task.id)
     assert (back.state, back.losses) == ("pending", 1)
 
@@ -69,7 +69,7 @@ def test_what_somebody_else_has_settled_is_not_lost_again(store: Store) -> None:
     register(store)
     task = lost_twice(store)
     apply(store, task, WorkerLost())
-    assert worker_control.lose(store, [task]) == 0
+    assert worker_control.return_lost_tasks(store, [task]) == 0
 
 
 def test_in_one_commit_the_start_and_the_loss_of_a_short_life(store: Store) -> None:

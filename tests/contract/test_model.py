@@ -274,13 +274,14 @@ class StoreMachine(RuleBasedStateMachine):
         self.end_what_is_late()
 
     @rule(judge=some_workers, silent=some_workers, right=st.booleans(), decided=st.booleans())
-    def bury(self, judge: str, silent: str, right: bool, decided: bool) -> None:
+    def declare_lost(self, judge: str, silent: str, right: bool, decided: bool) -> None:
         if judge == silent:
             return
         lease = self.plain.leases.get(silent)
         numbers = {silent: (lease.number if lease else 1) + (0 if right else 1)}
         answers = self.both(
-            lambda: self.store.bury(judge, numbers), lambda: self.plain.bury(judge, numbers)
+            lambda: self.store.declare_lost(judge, numbers),
+            lambda: self.plain.declare_lost(judge, numbers),
         )
         if answers is not None:
             assert by_id(answers[0]) == by_id(answers[1])
@@ -324,7 +325,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def everyone_comes_back(self) -> None:
-        """Workers that were buried are replaced by new ones, so that there is always somebody."""
+        """Workers that were declared lost are replaced by new ones, so that there is always
+        somebody.
+        """
         for id in WORKERS:
             lease = self.plain.leases.get(id)
             if lease is not None and lease.dead:
@@ -333,17 +336,17 @@ class StoreMachine(RuleBasedStateMachine):
                 self.beat(id, 1, False, [])
 
     def retire(self, id: str) -> None:
-        """Have a worker buried by a passing judge, its tasks lost, and itself forgotten."""
+        """Have a worker declared lost by a passing judge, its tasks lost, and itself forgotten."""
         judge = Worker(id=f"judge {self.beats}", node="nowhere", pid=1, lease=LEASE)
         self.beats += 1
         number = {id: self.plain.leases[id].number}
         for each in (self.store, self.plain):
             each.beat(judge, 1, "only", [])
-        lost = self.plain.bury(judge.id, number)
-        assert by_id(self.store.bury(judge.id, number)) == by_id(lost)
+        lost = self.plain.declare_lost(judge.id, number)
+        assert by_id(self.store.declare_lost(judge.id, number)) == by_id(lost)
         self.commit_both([decide(task, WorkerLost()) for task in lost])
         for each in (self.store, self.plain):
-            assert each.bury(judge.id, {}) == []
+            assert each.declare_lost(judge.id, {}) == []
             assert each.drop_worker(judge.id, 1) == []
         self.plain.forget_the_dead()
 

@@ -369,7 +369,7 @@ def test_a_store_is_moved_once(store: Store, sqlite: Store, another: Store) -> N
         move(another, store)
 
 
-def test_a_move_that_was_given_up_leaves_the_source_as_it_was(
+def test_a_move_that_was_declared_lost_leaves_the_source_as_it_was(
     store: Store, sqlite: Store, another: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(store, clock)

@@ -146,11 +146,11 @@ def test_a_node_that_is_silent_for_a_lease_is_not_waited_for(store: Store, clock
     assert ids(take(store, "there")) == ["b"]
 
 
-def test_a_node_that_is_buried_is_not_waited_for(store: Store) -> None:
+def test_a_node_that_is_declared_lost_is_not_waited_for(store: Store) -> None:
     submit(store, new("a"), near("b", "a", 9999.0))
     run_here(store)
     pass_on(store)
-    store.bury("there", {"here": 1})
+    store.declare_lost("there", {"here": 1})
     pass_on(store)
     assert ids(take(store, "there")) == ["b"]
 

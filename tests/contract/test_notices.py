@@ -129,11 +129,11 @@ class TestWhatIsTold:
         assert get(store, "b").state == "cancelled"
         assert said(store) == [("cancelled", "hook")]
 
-    def test_a_buried_workers_late_result_is_told_once(self, store: Store) -> None:
+    def test_a_declared_lost_workers_late_result_is_told_once(self, store: Store) -> None:
         register(store)
         register(store, "judge")
         task = started(store, notify=("ended:hook",))
-        [lost] = store.bury("judge", {"w": 1})
+        [lost] = store.declare_lost("judge", {"w": 1})
         apply(store, lost, WorkerLost())
         done = decide(task, Done())
         assert [each and each.state for each in store.commit([done])] == ["complete"]

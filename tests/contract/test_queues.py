@@ -117,7 +117,7 @@ class TestQueues:
         register(store, "two", queues=("r",))
         register(store, "three", queues=("q",))
         assert info(store).workers == 2
-        store.bury("two", {"one": 1})
+        store.declare_lost("two", {"one": 1})
         assert info(store).workers == 1
 
     def test_know_their_oldest_task_that_could_be_taken(self, store: Store, clock: Clock) -> None:

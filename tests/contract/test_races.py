@@ -88,12 +88,12 @@ def test_each_task_is_promoted_once(timely: Store, url: str) -> None:
 
 class TestTheDead:
     def test_cannot_finish_what_another_holds(self, timely: Store, url: str) -> None:
-        # Given a worker that was buried, and another that has taken up its tasks
+        # Given a worker that was declared lost, and another that has taken up its tasks
         register(timely, "zombie")
         register(timely, "judge")
         names = fill(timely, 10)
         zombies = take(timely, "zombie", limit=10)
-        worker_control.lose(timely, timely.bury("judge", {"zombie": 1}))
+        worker_control.return_lost_tasks(timely, timely.declare_lost("judge", {"zombie": 1}))
         taken_over = take(timely, "judge", limit=10)
 
         # When both finish at once
@@ -109,7 +109,7 @@ class TestTheDead:
         assert answers == [[None] * 10, ["complete"] * 10]
         assert {get(timely, name).result for name in names} == {"judge"}
 
-    def test_are_buried_or_beat_but_never_both(self, timely: Store, url: str) -> None:
+    def test_are_declared_lost_or_beat_but_never_both(self, timely: Store, url: str) -> None:
         # Given workers of whom each holds a task
         register(timely, "judge")
         workers = [f"w{number}" for number in range(30)]
@@ -118,9 +118,9 @@ class TestTheDead:
             register(timely, worker)
             held[worker] = [taken(timely, worker).id]
 
-        # When they beat just while they are buried
+        # When they beat just while they are declared lost
         lost, given = actors.all_of(
-            [(actors.beat_all, (url, workers)), (actors.bury_all, (url, "judge", workers))]
+            [(actors.beat_all, (url, workers)), (actors.declare_all_lost, (url, "judge", workers))]
         )
 
         # Then those who lost their lease are those whose tasks were given, and the rest live
@@ -129,8 +129,8 @@ class TestTheDead:
         assert alive == {"judge", *workers} - set(lost)
         assert all(set(given[worker]) == set(held[worker]) for worker in lost)
 
-    def test_are_buried_or_reserve_but_lose_nothing(self, timely: Store, url: str) -> None:
-        # Given workers that are buried just while they reserve
+    def test_are_declared_lost_or_reserve_but_lose_nothing(self, timely: Store, url: str) -> None:
+        # Given workers that are declared lost just while they reserve
         register(timely, "judge")
         workers = [f"w{number}" for number in range(30)]
         for worker in workers:
@@ -138,15 +138,15 @@ class TestTheDead:
         names = fill(timely, 60)
         got, _ = actors.all_of(
             [
-                (actors.reserve_against_burial, (url, workers)),
-                (actors.bury_all, (url, "judge", workers)),
+                (actors.reserve_while_declared_lost, (url, workers)),
+                (actors.declare_all_lost, (url, "judge", workers)),
             ]
         )
 
         # Then what they got is what a judge is given, and nothing is held by nobody
-        given = timely.bury("judge", {})
+        given = timely.declare_lost("judge", {})
         assert sorted(ids(given)) == sorted(id for each in got.values() for id in each)
-        worker_control.lose(timely, given)
+        worker_control.return_lost_tasks(timely, given)
         assert counts(timely) == {"pending": 60}
         assert sorted(ids(take(timely, "judge", limit=100))) == sorted(names)
 
@@ -160,9 +160,9 @@ class TestTheDead:
         register(timely, "one")
         register(timely, "two")
 
-        # When two bury them at once
+        # When two declare them lost at once
         returned = actors.together(
-            actors.bury_and_lose, [(url, "one", silent), (url, "two", silent)]
+            actors.declare_lost_and_return, [(url, "one", silent), (url, "two", silent)]
         )
 
         # Then each task came back once

@@ -411,18 +411,20 @@ def test_a_worker_that_never_beat_gets_nothing(store: Store) -> None:
     assert store.workers() == []
 
 
-def test_a_buried_worker_gets_nothing(store: Store) -> None:
+def test_a_declared_lost_worker_gets_nothing(store: Store) -> None:
     register(store, "judge")
     register(store, "w")
     taken(store, "w")
     fill(store, 1)
-    store.bury("judge", {"w": 1})
+    store.declare_lost("judge", {"w": 1})
     with pytest.raises(LeaseLost):
         take(store, "w")
     assert counts(store) == {"pending": 1, "reserved": 1}
 
 
-def test_a_stale_worker_that_nobody_buried_still_gets_tasks(store: Store, clock: Clock) -> None:
+def test_a_stale_worker_that_nobody_declared_lost_still_gets_tasks(
+    store: Store, clock: Clock
+) -> None:
     register(store, lease=10)
     names = fill(store, 1)
     clock.advance(1000)

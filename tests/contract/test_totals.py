@@ -122,8 +122,8 @@ def test_a_lost_worker_is_an_event_and_is_counted_once(
     [held] = take(store, "busy")
     held = apply(store, held, Start())
     store.drop_worker("leaves", 1)
-    lost = store.bury("judge", {"idle": 1, "busy": 1, "stranger": 1})
-    other.bury("judge", {"idle": 1, "busy": 1})
+    lost = store.declare_lost("judge", {"idle": 1, "busy": 1, "stranger": 1})
+    other.declare_lost("judge", {"idle": 1, "busy": 1})
     assert [task.id for task in lost] == [held.id]
     apply(store, held, WorkerLost())
     clock.advance(1000)

@@ -158,12 +158,12 @@ def test_a_turn_reserves_by_the_rules_of_reserve(store: Store) -> None:
     assert ids(fresh) == ["first", "second", "other"]
 
 
-def test_a_turn_of_a_buried_worker_does_nothing(store: Store) -> None:
+def test_a_turn_of_a_declared_lost_worker_does_nothing(store: Store) -> None:
     register(store, "judge")
     register(store, "w")
     held = taken(store)
     fill(store, 1)
-    store.bury("judge", {"w": 1})
+    store.declare_lost("judge", {"w": 1})
     with pytest.raises(LeaseLost):
         store.turn("w", [decide(held, Done())], ["q"], 1, EVERYTHING)
     assert counts(store) == {"pending": 1, "reserved": 1}

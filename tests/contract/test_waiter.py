@@ -63,7 +63,7 @@ def handed_back(store: Store, clock: Clock) -> None:
 
 
 def lost(store: Store, clock: Clock) -> None:
-    worker_control.lose(store, store.bury("judge", {"dead": 1}))
+    worker_control.return_lost_tasks(store, store.declare_lost("judge", {"dead": 1}))
 
 
 def retried(store: Store, clock: Clock) -> None:

@@ -57,6 +57,8 @@ Delivery = import_module("stayer.core.notices").Delivery
 flows = import_module("stayer.core.flows")
 Access = import_module("stayer.http.access").Access
 
+DECLARE_LOST = "bury"
+"""What the operation is called in that version."""
 PREFIX = "stayer"
 Command: TypeAlias = Callable[..., Any]
 BOOM = Fault("ValueError", "no such file: 'a'", 'File "x.py", line 3\n  boom()\nValueError', 1)
@@ -176,7 +178,7 @@ class Scene:
         submit(self._store, new("lost", name="f"))
         [task] = take(self._store, "gone")
         apply(self._store, task, Start(pid=6))
-        [task] = self._store.bury("w", {"gone": 1})
+        [task] = getattr(self._store, DECLARE_LOST)("w", {"gone": 1})
         apply(
             self._store, task, import_module("stayer.core.lifecycle").Lose("worker gone was silent")
         )

@@ -86,7 +86,9 @@ def test_the_task_of_a_dead_worker_goes_to_the_next_that_comes(fleet: Fleet) -> 
         assert fleet.get("a").losses == 1
         [event] = [each for each in fleet.store.events("a") if each.note and "lost" in each.note]
         assert f"worker {known.id} lost" in (event.note or "")
-        until(lambda: f"gave up {known.id}" in server.log.read_text(), "for the server to tell")
+        until(
+            lambda: f"declared lost: {known.id}" in server.log.read_text(), "for the server to tell"
+        )
     finally:
         server.stop()
 
@@ -236,7 +238,7 @@ def test_one_that_can_not_be_given_up_keeps_no_other_waiting(
     assert [each.id for each in fleet.store.workers()] == ["new"]
 
 
-def test_a_burial_that_failed_half_way_is_finished_at_the_next_look(
+def test_a_lost_worker_whose_tasks_were_half_returned_is_finished_at_the_next_look(
     fleet: Fleet, now: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold_a_task(fleet.store)
@@ -250,14 +252,14 @@ def test_a_burial_that_failed_half_way_is_finished_at_the_next_look(
     monkeypatch.setattr(fleet.store, "commit", fail)
     with pytest.raises(StoreUnreachable):
         watcher.look()
-    assert [each.id for each in fleet.store.workers()] == ["new"], "it is buried"
+    assert [each.id for each in fleet.store.workers()] == ["new"], "it is declared lost"
     assert state(fleet.store) == "reserved"
     monkeypatch.undo()
     watcher.look()
     assert state(fleet.store) == "pending"
 
 
-def test_a_burial_whose_judge_died_half_way_is_finished_by_any_server(
+def test_a_lost_worker_whose_judge_died_half_way_is_finished_by_any_server(
     fleet: Fleet, now: list[float]
 ) -> None:
     watcher = Watcher(fleet.store)

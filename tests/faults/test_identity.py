@@ -1,4 +1,4 @@
-"""Copies, reboots, lost answers, judges that slept: no overlap, no false burial."""
+"""Copies, reboots, lost answers, judges that slept: no overlap, nobody wrongly lost."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_run_directory_that_is_deleted_kills_its_task_first(fleet: Fleet) -> N
     fleet.assert_no_overlap("a")
 
 
-def test_a_judge_that_was_stopped_buries_nobody_when_it_wakes(fleet: Fleet) -> None:
+def test_a_judge_that_was_stopped_declares_nobody_lost_when_it_wakes(fleet: Fleet) -> None:
     fleet.worker("one")
     judge = fleet.worker("two")
     fleet.stamper("a")
@@ -104,7 +104,7 @@ def test_a_shorter_lease_holds_at_once_if_nothing_runs(fleet: Fleet) -> None:
     until(lambda: [worker.lease for worker in fleet.store.workers()] == [2])
 
 
-def test_a_judge_that_slept_as_long_as_its_suspect_does_not_bury_it(fleet: Fleet) -> None:
+def test_a_judge_that_slept_as_long_as_its_suspect_does_not_declare_it_lost(fleet: Fleet) -> None:
     """As when the whole machine is suspended: both have missed their beats."""
 
     def number(node: str) -> int:

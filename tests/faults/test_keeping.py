@@ -8,14 +8,14 @@ from stayer.service.control import workers as worker_control
 from tests.faults.fleet import Fleet, until
 
 
-def test_a_silent_worker_that_keeps_is_not_buried(fleet: Fleet) -> None:
+def test_a_silent_worker_that_keeps_is_not_declared_lost(fleet: Fleet) -> None:
     one = fleet.worker("one", "--fence", "keep")
     fleet.stamper("a")
     fleet.until_stamped("a")
     until(lambda: fleet.get("a").state == "started")
     fleet.worker("two")
     fleet.signal(one, signal.SIGSTOP)
-    fleet.stamper("b")  # the witness: work goes on elsewhere while burial would be due
+    fleet.stamper("b")  # the witness: work goes on elsewhere when it would be declared lost
     states = lambda: {worker.node: worker.state for worker in fleet.store.workers()}  # noqa: E731
     until(lambda: states()["one"] == "STALE")
     before = len(fleet.read_stamps("a")[1])

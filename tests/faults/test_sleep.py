@@ -47,11 +47,13 @@ def thaws(fleet: Fleet, id: str) -> list[str]:
     return [each.note or "" for each in fleet.store.events(id) if each.event == "thawed"]
 
 
-def bury(fleet: Fleet) -> None:
+def declare_lost(fleet: Fleet) -> None:
     """Another one has watched the sleeper for long enough."""
     fleet.store.beat(Worker(id="judge", node="elsewhere", pid=1), 1, "first", [])
     [sleeper] = [each for each in fleet.store.workers() if each.id != "judge"]
-    worker_control.lose(fleet.store, fleet.store.bury("judge", {sleeper.id: sleeper.number}))
+    worker_control.return_lost_tasks(
+        fleet.store, fleet.store.declare_lost("judge", {sleeper.id: sleeper.number})
+    )
 
 
 def test_a_task_goes_on_where_it_was_every_time(fleet: Fleet, clocks: Clocks) -> None:
@@ -75,7 +77,7 @@ def test_what_was_given_to_another_is_killed(fleet: Fleet, clocks: Clocks) -> No
     fleet.stamper("a")
     fleet.until_stamped("a")
     fleet.store.set_queue("default", paused=True)  # so that it is not begun again here
-    bury(fleet)
+    declare_lost(fleet)
     clocks.sleep(HOUR)
     until(lambda: not fleet.strays(), "for the task to be gone")
     assert thaws(fleet, "a") == []
@@ -133,14 +135,14 @@ def test_threads_that_could_not_answer_before_a_sleep_are_not_late_after_it(
     assert fleet.pool_of(worker) == pool
 
 
-def test_threads_of_one_that_was_given_up_are_killed(fleet: PoolFleet, clocks: Clocks) -> None:
+def test_threads_of_one_that_was_declared_lost_are_killed(fleet: PoolFleet, clocks: Clocks) -> None:
     worker = fleet.pool_worker(lease=LEASE)
     fleet.call_stamper("a")
     fleet.until_stamped("a")
     pool = fleet.pool_of(worker)
     assert pool is not None
     fleet.store.set_queue("default", paused=True)
-    bury(fleet)
+    declare_lost(fleet)
     clocks.sleep(HOUR)
     until(lambda: not is_alive(pool), "for the pool to be gone")
     assert fleet.get("a").state == "pending"

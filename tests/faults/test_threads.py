@@ -83,7 +83,7 @@ def test_the_pool_dies_with_its_worker_and_the_next_one_hands_back(fleet: PoolFl
     fleet.assert_no_overlap("a")
 
 
-def test_a_dead_node_is_buried_and_another_takes_over(fleet: PoolFleet) -> None:
+def test_a_dead_node_is_declared_lost_and_another_takes_over(fleet: PoolFleet) -> None:
     worker = fleet.pool_worker("one")
     fleet.call_stamper("a")
     fleet.until_stamped("a")
@@ -186,9 +186,10 @@ def test_a_late_finish_is_refused(fleet: PoolFleet) -> None:
     fleet.pool_worker(lease=60)
     fleet.call_stamper("a")
     fleet.until_state("a", "started")
-    # As if it had been given up, and touched since; nobody is to take it meanwhile.
+    # As if its worker had been declared lost, and it had been touched since; nobody is to take it
+    # meanwhile.
     fleet.store.set_queue("default", paused=True)
-    worker_control.lose(fleet.store, [fleet.get("a")])
+    worker_control.return_lost_tasks(fleet.store, [fleet.get("a")])
     control.hold(fleet.store, "a")
     fleet.finish("a")
     until(lambda: "the outcome of task a is refused" in fleet.log_of().read_text())
@@ -282,9 +283,10 @@ def test_what_is_no_longer_ours_is_asked_to_stop(fleet: PoolFleet) -> None:
     fleet.pool_worker(threads=1, lease=2)
     fleet.call("a", "patient", path=str(fleet.stamps("a")))
     fleet.until_state("a", "started")
-    # As if it had been given up, and touched since; nobody is to take it meanwhile.
+    # As if its worker had been declared lost, and it had been touched since; nobody is to take it
+    # meanwhile.
     fleet.store.set_queue("default", paused=True)
-    worker_control.lose(fleet.store, [fleet.get("a")])
+    worker_control.return_lost_tasks(fleet.store, [fleet.get("a")])
     control.hold(fleet.store, "a")
     fleet.store.set_queue("default", paused=False)
     fleet.call("b", "double", n=1)  # for which there is a thread only when that one has ended

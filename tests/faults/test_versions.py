@@ -188,7 +188,7 @@ def test_workers_of_two_versions_share_a_store(
 
 
 @pytest.mark.parametrize("dies", ["old", "new"])
-def test_a_worker_of_one_version_buries_one_of_another(
+def test_a_worker_of_one_version_declares_one_of_another_lost(
     shared: Fleet, old_version: Path, monkeypatch: pytest.MonkeyPatch, dies: str
 ) -> None:
     code = {"old": old_version, "new": None}

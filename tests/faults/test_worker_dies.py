@@ -112,7 +112,7 @@ def test_a_healthy_task_much_longer_than_the_lease_runs_once(fleet: Fleet) -> No
     until(both_ended)
     assert [fleet.get(id).state for id in ("gil", "long")] == ["complete", "complete"]
     # Four beats missed in a row: this machine was too busy for a lease as short as that, and
-    # whoever is silent for all of it is rightly given up.
+    # whoever is silent for all of it is rightly declared lost.
     if silence < lease / 2:
         assert [fleet.get(id).attempt for id in ("gil", "long")] == [1, 1]
 

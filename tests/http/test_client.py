@@ -125,7 +125,7 @@ def test_lost_workers_are_seen_through_a_server(client: stayer.Client, store: St
     register(store, "judge")
     register(store, "lost")
     started(store, "lost")
-    store.bury("judge", {"lost": 1})
+    store.declare_lost("judge", {"lost": 1})
     [lost] = store.lost_workers()
     [seen] = client.store.lost_workers()
     assert seen.beat_at == pytest.approx(lost.beat_at, abs=0.01)

@@ -244,7 +244,7 @@ def test_prometheus_scrapes_it_and_alerts_fire(tmp_path: Path, site: Site, store
         _until(lambda: (fill(store, 1), fires("StayerQueueGrows"))[1])
 
         assert not fires("StayerWorkerLost")
-        store.bury("judge", {"w": 1})
+        store.declare_lost("judge", {"w": 1})
         _until(lambda: bool(value("stayer_workers_lost_total == 1")))
         _until(lambda: fires("StayerWorkerLost"))
     finally:

@@ -160,7 +160,7 @@ def test_a_result_that_comes_late_is_welcome_if_nobody_began_again(
     put(store, "a")
     node.take()
     node.tell("a", "start")
-    worker_control.lose(store, store.drop_worker("node-7", 1))
+    worker_control.return_lost_tasks(store, store.drop_worker("node-7", 1))
     assert get(store, "a").state == "pending"
 
     assert node.tell("a", "complete", {"result": 1}).json["state"] == "complete"
@@ -282,7 +282,7 @@ class TestBeats:
         assert node("POST", "/beat", body).status == 200
         node("POST", "/beat", {**body, "nonce": "m"}).is_problem(409, "lease-lost")
 
-    def test_of_somebody_who_was_given_up_are_refused(self, store: Store, node: Node) -> None:
+    def test_of_somebody_who_was_declared_lost_are_refused(self, store: Store, node: Node) -> None:
         store.drop_worker("node-7", 1)
         node.beat().is_problem(409, "lease-lost")
         node("POST", "/take", {"key": "k", "queues": ["q"], "handles": {}}).is_problem(
@@ -545,7 +545,7 @@ def test_the_id_of_a_dead_worker_opens_no_other_queue(store: Store, site: Site) 
         [task] = store.reserve(id, ["secret"], 1, EVERYTHING)
         held = store.drop_worker(id, 1)
         if was_lost:
-            worker_control.lose(store, held)
+            worker_control.return_lost_tasks(store, held)
         thief = Node(site, site.access.add(f"thief of {id}", "work", ("q",)), id)
         thief.beat()
         answer = thief.tell(task.id, "complete", {"result": 1}, task.attempt)

@@ -276,12 +276,12 @@ class TestWhatIsNotAsUsual:
         store.set_queue("q", paused=True)
         assert take(store) == []
 
-    def test_a_worker_that_was_given_up_gets_nothing_and_ends_nothing(
+    def test_a_worker_that_was_declared_lost_gets_nothing_and_ends_nothing(
         self, store: PostgresStore
     ) -> None:
         fill(store, 2)
         task = take_one(store)
-        store.bury(None, {"w": 1})
+        store.declare_lost(None, {"w": 1})
         with pytest.raises(LeaseLost):
             take(store)
         with pytest.raises(LeaseLost):

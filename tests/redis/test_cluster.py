@@ -136,7 +136,7 @@ class TestADeathBetweenAnyTwoSteps:
             assert ids(store.holdings("w")) == names
             beat(store, "w", 4)
 
-    def test_of_a_burial(self, cluster: Cluster) -> None:
+    def test_of_declaring_lost(self, cluster: Cluster) -> None:
         def prepare(store: Store) -> list[str]:
             register(store, "w", queues=QUEUES)
             register(store, "judge", queues=())
@@ -146,12 +146,12 @@ class TestADeathBetweenAnyTwoSteps:
             return names
 
         for store, names in deaths(
-            cluster, 1, prepare, lambda store, _: store.bury("judge", {"w": 1})
+            cluster, 1, prepare, lambda store, _: store.declare_lost("judge", {"w": 1})
         ):
-            lost = store.bury("other", {"w": 1})
+            lost = store.declare_lost("other", {"w": 1})
             assert sorted(ids(lost)) == sorted(names)
-            worker_control.lose(store, lost)
-            assert store.bury("other", {}) == []
+            worker_control.return_lost_tasks(store, lost)
+            assert store.declare_lost("other", {}) == []
             with pytest.raises(LeaseLost):
                 beat(store, "w", 2)
             with pytest.raises(LeaseLost):
@@ -168,7 +168,7 @@ class TestADeathBetweenAnyTwoSteps:
 
         for store, names in deaths(cluster, 1, prepare, lambda store, _: store.drop_worker("w", 1)):
             register(store, "judge", queues=())
-            lost = store.bury("judge", {"w": 1})
+            lost = store.declare_lost("judge", {"w": 1})
             assert sorted(ids(lost)) == sorted(names)
 
     def test_of_giving_a_schedule_another_queue(self, cluster: Cluster) -> None:

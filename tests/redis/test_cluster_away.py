@@ -348,7 +348,7 @@ def test_what_a_failover_lost_of_who_is_where_is_written_down_again(
     assert other.promote(10) is None
     assert len(take(store, queues="a", limit=9)) == 2
     register(other, "judge")
-    assert len(other.bury("judge", {"w": 2})) == 2
+    assert len(other.declare_lost("judge", {"w": 2})) == 2
     other.close()
 
 

@@ -207,7 +207,7 @@ class TestIds:
             assert ids(list(waits.wait(store, [task.id], 60.0))) == [task.id]
 
 
-class TestBurial:
+class TestDeclaringLost:
     def test_of_one_that_beat_without_the_lobby_waits_for_its_lease(
         self, store: ClusterStore, gone: Gone, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -220,20 +220,20 @@ class TestBurial:
             assert beat(store, me, 3).proven == (ELSEWHERE,)
 
         # When it is judged by what the lobby knows
-        assert store.bury("judge", {"w": 1}) == []
+        assert store.declare_lost("judge", {"w": 1}) == []
 
         # Then it may take and beat no more, but holds what it holds
         with pytest.raises(LeaseLost):
             beat(store, me, 4)
         with pytest.raises(LeaseLost):
             take(store, queues=ELSEWHERE)
-        assert store.bury("judge", {}) == []
+        assert store.declare_lost("judge", {}) == []
         assert ids(store.holdings("w", [ELSEWHERE])) == [task.id]
 
         # Until its lease is over
         later = monotonic() + 113.0
         monkeypatch.setattr("stayer.stores.redis_cluster.workers.monotonic", lambda: later)
-        assert ids(store.bury("judge", {})) == [task.id]
+        assert ids(store.declare_lost("judge", {})) == [task.id]
 
     def test_of_one_that_was_heard_again_does_not(self, store: ClusterStore, gone: Gone) -> None:
         me = register(store, queues=[ELSEWHERE])
@@ -242,25 +242,25 @@ class TestBurial:
         with gone("%lobby"):
             beat(store, me, 2)
         beat(store, me, 3)
-        assert store.bury("judge", {"w": 1}) == [], "it lives"
-        assert ids(store.bury("judge", {"w": 3})) == [task.id]
+        assert store.declare_lost("judge", {"w": 1}) == [], "it lives"
+        assert ids(store.declare_lost("judge", {"w": 3})) == [task.id]
 
     def test_goes_on_where_a_queue_was_away(self, store: ClusterStore, gone: Gone) -> None:
         register(store, queues=QUEUES)
         register(store, "judge", queues=QUEUES)
         held = {queue: taken(store, queue=queue).id for queue in QUEUES}
         with gone(ELSEWHERE):
-            lost = store.bury("judge", {"w": 1})
+            lost = store.declare_lost("judge", {"w": 1})
             assert set(ids(lost)) == {held[AT_THE_LOBBYS], held[ELSEWHERE_TOO]}
-            worker_control.lose(store, lost)
-        assert ids(store.bury("judge", {})) == [held[ELSEWHERE]]
+            worker_control.return_lost_tasks(store, lost)
+        assert ids(store.declare_lost("judge", {})) == [held[ELSEWHERE]]
 
     def test_is_not_undone_by_a_beat_without_the_lobby(
         self, store: ClusterStore, gone: Gone
     ) -> None:
         me = register(store, queues=[ELSEWHERE])
         register(store, "judge", queues=[ELSEWHERE])
-        worker_control.lose(store, store.bury("judge", {"w": 1}))
+        worker_control.return_lost_tasks(store, store.declare_lost("judge", {"w": 1}))
         with gone("%lobby"), pytest.raises(StoreUnreachable):
             beat(store, me, 2)
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.fleet import Fleet, until
 from tests.faults.test_chaos import test_chaos_loses_nothing_and_doubles_nothing
-from tests.faults.test_keeping import test_a_silent_worker_that_keeps_is_not_buried
+from tests.faults.test_keeping import test_a_silent_worker_that_keeps_is_not_declared_lost
 from tests.faults.test_worker_dies import (
     test_a_healthy_task_much_longer_than_the_lease_runs_once,
     test_a_stopped_worker_freezes_before_another_takes_its_task,
@@ -28,7 +28,7 @@ from tests.servers.redis import RedisServer, serving
 
 __all__ = (
     "test_a_healthy_task_much_longer_than_the_lease_runs_once",
-    "test_a_silent_worker_that_keeps_is_not_buried",
+    "test_a_silent_worker_that_keeps_is_not_declared_lost",
     "test_a_stopped_worker_freezes_before_another_takes_its_task",
     "test_a_task_outlives_its_worker_and_is_recorded_by_the_next_one",
     "test_a_task_that_ends_while_no_worker_lives_is_recorded",

@@ -225,12 +225,14 @@ class TestWhatRan:
         assert ids(take(store)) == [following]
         is_lost(store, task, "reserved")
 
-    def test_is_not_handed_on_by_a_burial(self, store: RedisStore, clock: Clock) -> None:
+    def test_is_not_handed_on_when_its_worker_is_lost(
+        self, store: RedisStore, clock: Clock
+    ) -> None:
         gone, kept = started(store), started(store)
         register(store, "judge")
         lose(store, gone.id)
         clock.advance(1000)
-        assert ids(store.bury("judge", {"w": 1})) == [kept.id]
+        assert ids(store.declare_lost("judge", {"w": 1})) == [kept.id]
         tidy(store)
         is_lost(store, gone.id, "started")
 
@@ -243,7 +245,7 @@ class TestWhatRan:
         assert ids_of_workers(store) == ["judge"]
         clock.advance(1000)
         [suspect] = beat(store, judge, 2).suspects
-        assert ids(store.bury("judge", {suspect.worker: suspect.number})) == [task.id]
+        assert ids(store.declare_lost("judge", {suspect.worker: suspect.number})) == [task.id]
 
     def test_a_resubmitted_one_is_left_alone_by_what_is_left_of_the_old(
         self, store: RedisStore, clock: Clock

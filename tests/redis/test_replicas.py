@@ -229,10 +229,12 @@ def deaf(request: pytest.FixtureRequest) -> Iterator[Callable[[], RedisStore]]:
         pytest.param(
             lambda store: store.turn("w", [decide(HELD, Done())], ["q"], 0, EVERYTHING), id="turn"
         ),
-        pytest.param(lambda store: store.bury("judge", {"silent": 1}), id="bury"),
+        pytest.param(lambda store: store.declare_lost("judge", {"silent": 1}), id="declare_lost"),
         pytest.param(lambda store: store.drop_worker("leaves", 1), id="drop_worker"),
         pytest.param(lambda store: store.set_queue("q", paused=True), id="set_queue"),
-        pytest.param(lambda store: run(store, "bury_here", "silent", 1), id="bury_here"),
+        pytest.param(
+            lambda store: run(store, "declare_lost_here", "silent", 1), id="declare_lost_here"
+        ),
         pytest.param(lambda store: run(store, "claim", "a", "q", "nonce", "", ""), id="claim"),
         pytest.param(take_claim, id="take_claim"),
         pytest.param(lambda store: run(store, "listen", "r", "held", 0), id="listen"),

@@ -188,7 +188,7 @@ def test_attempts_can_be_asked_for_with_sql(
     register(store, "judge")
     late = started(store, id="late")
     clock.advance(100.7)
-    worker_control.lose(store, store.bury("judge", {"w": 1}))
+    worker_control.return_lost_tasks(store, store.declare_lost("judge", {"w": 1}))
     clock.advance(100.7)
     store.commit([decide(late, Done(), ago=150.3)])
     register(store, "v")

@@ -158,7 +158,7 @@ def test_a_failure_is_retried_with_all_that_are_alike(browser: Browser, tmp_path
             stale.get_by_role("button", name="Give up").click()
             page.get_by_role("button", name="Give it up").click()
             expect(stale.locator(".badge")).to_have_text("DOWN")
-            expect(stale).to_contain_text("given up by an operator")
+            expect(stale).to_contain_text("declared lost by an operator")
     finally:
         server.stop()
         scene.store.close()

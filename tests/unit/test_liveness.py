@@ -1,4 +1,4 @@
-"""Who may be buried, when: by the judge's own clock and its own unbroken row of beats."""
+"""Who may be declared lost, when: by the judge's own clock and its own unbroken row of beats."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_each_suspect_is_measured_by_its_own_lease() -> None:
     st.lists(st.floats(0.1, 60.0), max_size=60),
     st.lists(st.integers(1, 3), min_size=60, max_size=60),
 )
-def test_nobody_is_buried_who_was_not_watched_for_a_whole_lease(
+def test_nobody_is_declared_lost_who_was_not_watched_for_a_whole_lease(
     pauses: list[float], numbers: list[int]
 ) -> None:
     judge, moment = Judge(INTERVAL), 0.0

@@ -85,7 +85,7 @@ def test_what_is_shared_in_a_file_stands_before_its_scripts() -> None:
     common, own = sources()["drop_worker"]
     assert "local function mark_dead" in common
     assert "mark_dead(ARGV[3])" in own
-    assert "mark_dead" in script("bury").text
+    assert "mark_dead" in script("declare_lost").text
 
 
 def test_no_list_is_searched() -> None:

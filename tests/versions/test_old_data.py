@@ -158,13 +158,13 @@ def test_the_worker_that_was_there_goes_on(data: Old) -> None:
     check_counts(store)
 
 
-def test_the_worker_that_fell_silent_is_buried(data: Old) -> None:
+def test_the_worker_that_fell_silent_is_declared_lost(data: Old) -> None:
     store = data.store
     register(store, "judge")
     stale = next(worker for worker in store.workers() if worker.id == "stale")
-    lost = store.bury("judge", {"stale": stale.number})
+    lost = store.declare_lost("judge", {"stale": stale.number})
     assert ids(lost) == ["left-behind"]
-    assert worker_control.lose(store, lost) == 1
+    assert worker_control.return_lost_tasks(store, lost) == 1
     assert "left-behind" in ids(take(store, "judge", limit=100))
     check_counts(store)
 

@@ -64,6 +64,6 @@ def test_after_a_reboot_what_had_ended_is_told_and_the_rest_runs_again(fleet: Fl
     fleet.worker("one", lease=60)
     task = fleet.until_ended("ended")
     assert (task.state, task.attempt, task.result) == ("complete", 1, 7)
-    worker_control.drop_worker(fleet.store, before.id)  # else it is buried in time
+    worker_control.drop_worker(fleet.store, before.id)  # else it is declared lost in time
     assert fleet.endings("running")[:1] == ["lost"]
     assert fleet.until_state("running", "started").attempt == 2

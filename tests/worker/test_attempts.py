@@ -374,7 +374,7 @@ def test_a_pause_while_the_store_is_asked_is_not_added_to_the_lease(
     assert good_until[0] < good_until[1] == good_until[2]  # no beat moves its end back
 
 
-class Burials:
+class SlowJudge:
     """What a judge does, step by step."""
 
     def __init__(self, hands: Hands, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,7 +382,7 @@ class Burials:
         self.seen: list[dict[str, int]] = []
         self.good_until: list[float] = []
         self.error: Exception | None = None
-        monkeypatch.setattr(hands.store, "bury", self._bury)
+        monkeypatch.setattr(hands.store, "declare_lost", self._declare_lost)
         self.heart = Heart(
             hands.store,
             Worker(id=hands.state.worker_id, node="here", pid=1, lease=3600.0),
@@ -391,9 +391,9 @@ class Burials:
             on_beat=lambda until, answer: self.good_until.append(until),
             last_number=1,
         )
-        self.heart._buried_at = -math.inf  # it is time for one
+        self.heart._judged_at = -math.inf  # it is time for one
 
-    def _bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+    def _declare_lost(self, judge: str, silent: dict[str, int]) -> list[Task]:
         self.seen.append(silent)
         self.begun.set()
         assert self.over.wait(PATIENCE)
@@ -407,66 +407,66 @@ class Burials:
             if condition():
                 return
             time.sleep(0.001)
-        raise AssertionError("no burial comes")
+        raise AssertionError("nobody judges")
 
 
 @pytest.fixture
-def burials(hands: Hands, monkeypatch: pytest.MonkeyPatch) -> Iterator[Burials]:
-    burials = Burials(hands, monkeypatch)
-    yield burials
-    burials.over.set()
+def judge(hands: Hands, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowJudge]:
+    judge = SlowJudge(hands, monkeypatch)
+    yield judge
+    judge.over.set()
 
 
-def test_beats_go_on_while_the_dead_are_buried(burials: Burials) -> None:
+def test_beats_go_on_while_dead_workers_are_declared_lost(judge: SlowJudge) -> None:
     """Replicas may have to confirm that, and be away: it is no reason to lose a lease."""
-    heart, good_until = burials.heart, burials.good_until
+    heart, good_until = judge.heart, judge.good_until
     heart.beat_now()
-    assert burials.begun.wait(PATIENCE)
+    assert judge.begun.wait(PATIENCE)
     heart.beat_now()
-    heart._buried_at = -math.inf
+    heart._judged_at = -math.inf
     heart.beat_now()
     assert good_until == sorted(set(good_until))
-    assert (len(good_until), burials.seen) == (3, [{}]), "one burial at a time"
-    burials.over.set()
-    burials.beat_until(lambda: len(burials.seen) > 1)
+    assert (len(good_until), judge.seen) == (3, [{}]), "one thread at a time"
+    judge.over.set()
+    judge.beat_until(lambda: len(judge.seen) > 1)
 
 
-def test_a_burial_that_failed_is_tried_again_with_the_next_beat(burials: Burials) -> None:
+def test_declaring_lost_that_failed_is_tried_again_with_the_next_beat(judge: SlowJudge) -> None:
     """For who is marked as dead, without a replica that has confirmed it, is no suspect."""
-    burials.error = StoreUnreachable("0 of 1 replicas confirmed it")
-    burials.over.set()
-    burials.beat_until(lambda: len(burials.seen) > 2)
-    burials.error = None
-    before = len(burials.seen)
-    burials.beat_until(lambda: len(burials.seen) > before)
-    inquest = burials.heart._inquest
-    assert inquest is not None
-    inquest.join()
-    done = len(burials.seen)
+    judge.error = StoreUnreachable("0 of 1 replicas confirmed it")
+    judge.over.set()
+    judge.beat_until(lambda: len(judge.seen) > 2)
+    judge.error = None
+    before = len(judge.seen)
+    judge.beat_until(lambda: len(judge.seen) > before)
+    judging = judge.heart._judging
+    assert judging is not None
+    judging.join()
+    done = len(judge.seen)
     for _ in range(3):
-        burials.heart.beat_now()
-    assert len(burials.seen) == done, "until a lease has passed"
+        judge.heart.beat_now()
+    assert len(judge.seen) == done, "until a lease has passed"
 
 
-def test_who_leaves_its_tasks_to_another_does_not_wait_for_a_burial(burials: Burials) -> None:
-    burials.heart.beat_now()
-    assert burials.begun.wait(PATIENCE)
-    burials.heart.abandon()
-    inquest = burials.heart._inquest
-    assert inquest is not None
-    assert inquest.is_alive()
+def test_who_leaves_its_tasks_to_another_does_not_wait_for_its_judge(judge: SlowJudge) -> None:
+    judge.heart.beat_now()
+    assert judge.begun.wait(PATIENCE)
+    judge.heart.abandon()
+    judging = judge.heart._judging
+    assert judging is not None
+    assert judging.is_alive()
 
 
-def test_who_takes_leave_beats_until_the_dead_are_buried(
-    burials: Burials, monkeypatch: pytest.MonkeyPatch
+def test_who_takes_leave_beats_until_dead_workers_are_declared_lost(
+    judge: SlowJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    burials.heart.beat_now()
-    assert burials.begun.wait(PATIENCE)
-    leaving = threading.Thread(target=burials.heart.stop)
+    judge.heart.beat_now()
+    assert judge.begun.wait(PATIENCE)
+    leaving = threading.Thread(target=judge.heart.stop)
     leaving.start()
-    until(lambda: not burials.heart._buries, "for it to leave")
-    assert not burials.heart._stopping
-    burials.over.set()
+    until(lambda: not judge.heart._may_judge, "for it to leave")
+    assert not judge.heart._stopping
+    judge.over.set()
     leaving.join(PATIENCE)
     assert not leaving.is_alive()
 

@@ -86,8 +86,8 @@ def test_a_late_result_brings_the_checkpoint_that_no_beat_could(hands: Hands) ->
     judge = replace(worker_like(hands), id="judge")
     hands.store.beat(judge, 1, "first", [])
     [known] = [each for each in hands.store.workers() if each.id == hands.state.worker_id]
-    lost = hands.store.bury("judge", {known.id: known.number})
-    assert worker_control.lose(hands.store, lost) == 1
+    lost = hands.store.declare_lost("judge", {known.id: known.number})
+    assert worker_control.return_lost_tasks(hands.store, lost) == 1
     (held.run.task_folder / "checkpoint").write_bytes(b"the last of it")
     held.run.declare_end({"exit_code": 0, "signal": None, "stop": None})
     assert settle_outcomes(hands.store, [held]) == [held]

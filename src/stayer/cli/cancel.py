@@ -83,7 +83,7 @@ class _Description:
         worker = self._silent.get(task.worker or "")
         if worker is None:
             return "asked to stop"
-        then = f"dropped (`stayer workers rm {worker.id}`)" if worker.keeps else "given up as dead"
+        then = f"dropped (`stayer workers rm {worker.id}`)" if worker.keeps else "declared lost"
         return (
             f"asked to stop, but the worker on {worker.node} is silent: this happens when that is "
             f"heard of again, or {then}"

@@ -22,7 +22,7 @@ from stayer.store import known_lost_workers, known_workers
 def workers(context: click.Context, as_json: bool) -> None:
     """List workers; change one that runs, or remove one.
 
-    A worker that was given up as dead is listed as DOWN for a day, with the reason.
+    A worker that was declared lost is listed as DOWN for a day, with the reason.
     """
     if context.invoked_subcommand is not None:
         return

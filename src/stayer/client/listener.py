@@ -179,7 +179,7 @@ class Listener:
         with self._life:
             heart, self._heart = self._heart, None
         if heart is not None and os.getpid() == self.worker.pid:  # a fork leaves it to its parent
-            with suppress(LeaseLost, UnknownWorker):  # then it has been buried, and holds nothing
+            with suppress(LeaseLost, UnknownWorker):  # then it has been declared lost
                 heart.stop()
 
     @property
@@ -189,7 +189,7 @@ class Listener:
 
     @property
     def lost(self) -> bool:
-        """Whether it was given up as dead, and what it held given to others."""
+        """Whether it was declared lost, and what it held given to others."""
         return self._lost
 
     # For the processors of its tasks
@@ -240,7 +240,7 @@ class Listener:
         if self._lost:
             raise LeaseLost(
                 f"listener {self.worker.id} was silent for longer than its lease "
-                f"({self.worker.lease:g} s) and given up as dead; what it held went to others: "
+                f"({self.worker.lease:g} s) and declared lost; what it held went to others: "
                 "stop working on its tasks and get another listener"
             )
 

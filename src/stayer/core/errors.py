@@ -14,7 +14,7 @@ StayerError
 ├── Refused                 it makes sense, but not in the state that things are in (exit code 2)
 │   ├── NotHeld             the task is no longer held by this worker and attempt
 │   └── DeletedId           a task of this id was deleted, so it can't be used again yet
-├── LeaseLost               this worker was buried, or another has its identity
+├── LeaseLost               this worker was declared lost, or its identity is another's
 ├── StoreError              the database
 │   ├── StoreUnreachable    can't be reached, or does not answer                   (exit code 4)
 │   └── StoreUnusable       not a database, read-only, newer version, disk full   (exit code 2)
@@ -107,7 +107,7 @@ class DeletedId(Refused):
 
 
 class LeaseLost(StayerError):
-    """This worker was buried, or another one has its identity: it must give up its tasks."""
+    """This worker was declared lost, or another has its identity: it must give up its tasks."""
 
 
 class StoreError(StayerError):

@@ -439,7 +439,9 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             32,
         ),
         "last_order": Row("the number of the last request", 29, shown=False),
-        "returned_from": Row("the worker and attempt that burial took it from", 33, shown=False),
+        "returned_from": Row(
+            "the worker and attempt that it was taken from as lost", 33, shown=False
+        ),
         "upstreams": Row("how many tasks it was to wait for", 39),
         "dependents": Row("others wait, or have waited, for it", 40, shown=False),
         "near_node": Row("the node that has it for itself while it is pending", 47, shown=False),

@@ -5,9 +5,9 @@ all of it, with what follows from the step as such (`core.effects`), so that sto
 Pure: the same task and event always give the same change. The diagram in the docs is drawn from
 `TABLE`.
 
-One arrow is not in it: a worker that was buried too early may still bring its result. It decides
-from what it holds (`started`, `Done`); the store applies that `late` change to the task that went
-back to `pending`, if nobody has touched it since.
+One arrow is not in it: a worker that was declared lost too early may still bring its result. It
+decides from what it holds (`started`, `Done`); the store applies that `late` change to the task
+that went back to `pending`, if nobody has touched it since.
 """
 
 from __future__ import annotations

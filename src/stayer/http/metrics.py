@@ -57,9 +57,7 @@ RETRIED = Metric(
     "Tasks that came back to run again, by how their attempt ended; `operator`: somebody asked.",
     ("queue", "kind", "reason"),
 )  # fmt: skip
-LOST = Metric(
-    "stayer_workers_lost_total", "counter", "Workers that were given up as dead, busy or idle."
-)
+LOST = Metric("stayer_workers_lost_total", "counter", "Workers declared lost, busy or idle.")
 WAITED = Metric(
     "stayer_task_wait_seconds", "histogram",
     "How long tasks could be taken before an attempt was started.", ("queue",),

@@ -356,7 +356,7 @@ _SCHEDULES = (
 _WORKERS = (
     Route(
         method="GET", path="/v1/workers", role="read", run=workers.find,
-        summary="Who takes tasks, and which workers were given up in the last day (`down`).",
+        summary="Who takes tasks, and which workers were declared lost in the last day (`down`).",
         query=workers.WorkersQuery, answer="Workers",
     ),
     Route(

@@ -1,4 +1,4 @@
-"""Workers: who takes tasks, draining and giving up one, and letting them know who watches."""
+"""Workers: who takes tasks, draining and dropping one, and letting them know who watches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WorkersQuery(Struct, frozen=True, kw_only=True):
 
 
 def find(call: Call) -> Answer:
-    """Answer with all workers, and those that were given up in the last day."""
+    """Answer with all workers, and those that were declared lost in the last day."""
     read = partial(workers_in, call.store)
     found, away = part_of(call.store, (), read, call.query.partial)
     down = known_lost_workers(call.store, found)

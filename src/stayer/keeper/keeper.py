@@ -229,7 +229,7 @@ class Keeper:
         lease = self._lease
         renewed = lease.read()
         if lease.void:
-            self._end_now("the worker was given up as dead")
+            self._end_now("the worker was declared lost")
         elif self._fence == "keep":
             pass
         elif self._may_have_been_paused(renewed):

@@ -22,7 +22,7 @@ from stayer.core.errors import BadInput, LeaseLost, Refused, StoreUnusable, Unkn
 from stayer.core.model import RUNNING
 from stayer.core.move.records import Seal
 from stayer.service import move as moving
-from stayer.service.control.workers import lose
+from stayer.service.control.workers import return_lost_tasks
 from stayer.service.move import Moved, Tell
 from stayer.store import Store
 from stayer.stores import open_store
@@ -196,7 +196,7 @@ def settle(store: Store, *, resume: bool = False) -> Settled:
     returned = 0
     for worker in workers:
         try:
-            returned += lose(store, store.drop_worker(worker.id, worker.number))
+            returned += return_lost_tasks(store, store.drop_worker(worker.id, worker.number))
         except UnknownWorker:
             continue  # it took its leave
         except LeaseLost:

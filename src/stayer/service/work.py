@@ -100,11 +100,11 @@ class RemoteWorkers:
         return [each for each in self._store.workers() if self._owner_of(each.id) == owner]
 
     def get(self, worker: str) -> Worker:
-        """Read a worker; raises UnknownWorker if it is not there, or was buried."""
+        """Read a worker; raises UnknownWorker if it is not there, or was declared lost."""
         for each in self._store.workers():
             if each.id == worker:
                 return each
-        raise UnknownWorker(f"worker {worker!r} is not known, or was given up as dead")
+        raise UnknownWorker(f"worker {worker!r} is not known, or was declared lost")
 
     def _owner_of(self, worker: str) -> str | None:
         found = self._owners.get(worker)  # it never becomes another's while it is recorded

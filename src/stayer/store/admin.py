@@ -19,7 +19,8 @@ class AdminStore(ReadStore, Protocol):
 
     def drain_worker(self, worker: str) -> Worker:
         """Ask it to finish what it runs and take no more: from now on its beats say `drain`. Wakes
-        it. The answer is the worker as it is. Raises UnknownWorker, also for one that is buried.
+        it. The answer is the worker as it is. Raises UnknownWorker, also for one that was declared
+        lost.
         """
 
     def order_worker(self, worker: str, order: WorkerOrder) -> Worker | None:

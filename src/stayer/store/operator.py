@@ -92,7 +92,7 @@ class Operator(Protocol):
         """Run again what failed or was cancelled of a flow; how many tasks that is."""
 
     def drop_worker(self, worker: str) -> int:
-        """Give a stale worker up and return what it held to the queue; how many tasks that was."""
+        """Drop a stale worker and return what it held to the queue; how many tasks that was."""
 
     def set_worker(
         self,

@@ -121,10 +121,10 @@ class ReadStore(StoreBase, Protocol):
         return 0
 
     def workers(self) -> list[Worker]:
-        """List all that are not buried; `STALE` when their lease is over."""
+        """List all that are not declared lost; `STALE` when their lease is over."""
 
     def lost_workers(self) -> list[LostWorker]:
-        """List the newest of those that were given up, the newest first: as many as are kept
+        """List the newest of those that were declared lost, the newest first: as many as are kept
         (`core.liveness.lost_workers`). For people to look at; see `known_lost_workers`.
         """
 

@@ -33,7 +33,7 @@ class WorkerStore(ReadStore, Protocol):
         paused queues, and what would exceed a queue's limit, the limit of its key, or the queue's
         rate; a worker that drains, or is to, gets nothing. A key's place is taken from the
         reservation on until the task leaves the states `reserved` and `started`. Raises LeaseLost
-        if the worker is not registered or was buried.
+        if the worker is not registered or was declared lost.
         """
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
@@ -81,9 +81,9 @@ class WorkerStore(ReadStore, Protocol):
         """Renew the worker's lease and take its reports; brings open orders and suspects.
 
         The first beat of an identity has number 1 and registers it. Raises LeaseLost, changing
-        nothing, if the worker was buried, if the number is not newer than the last one (unless
-        the nonce is the same: a retry of an answer that got lost), or if a number above 1 finds
-        no such worker. A lease never ends earlier because of a beat.
+        nothing, if the worker was declared lost, if the number is not newer than the last one
+        (unless the nonce is the same: a retry of an answer that got lost), or if a number above 1
+        finds no such worker. A lease never ends earlier because of a beat.
 
         A report of an attempt that the worker no longer holds is dropped. Progress, statistics and
         checkpoints set the task's `losses` to 0. Statistics take the place of what the attempt had
@@ -104,7 +104,7 @@ class WorkerStore(ReadStore, Protocol):
         answer says of each whether the worker holds that attempt; if not, it was dropped.
         """
 
-    def bury(self, judge: str | None, silent: dict[str, int]) -> list[Task]:
+    def declare_lost(self, judge: str | None, silent: dict[str, int]) -> list[Task]:
         """Mark as dead the workers whose last number is still the one given; the answer is every
         task that any dead worker still holds, to be decided as lost. Forgets dead workers that
         hold nothing. Each that was not dead before is an event, `core.insight.totals.WORKER_LOST`,
@@ -118,11 +118,11 @@ class WorkerStore(ReadStore, Protocol):
     def drop_worker(
         self, worker: str, number: int | None = None, is_lost: bool = False
     ) -> list[Task]:
-        """Bury on somebody's word: only a stale one (else Refused), or, with its own last number,
-        a worker that takes its leave (LeaseLost if it is not its last), or that a server has judged
-        to be dead (`is_lost`). The answer is what it held, to be decided as lost. One that does not
-        take its leave is an event, and is among the `lost_workers`, as in `bury`. Raises
-        UnknownWorker.
+        """Declare one lost on somebody's word: only a stale one (else Refused), or, with its own
+        last number, a worker that takes its leave (LeaseLost if it is not its last), or that a
+        server has judged to be dead (`is_lost`). The answer is what it held, to be decided as lost.
+        One that does not take its leave is an event, and is among the `lost_workers`, as in
+        `declare_lost`. Raises UnknownWorker.
         """
 
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:

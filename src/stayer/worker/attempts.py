@@ -191,7 +191,7 @@ class HeldAttempts:
         kept = run.has_keeper() or (ours and run.keeper_lives())
         if not run.has_ended() and not kept:
             # Of another identity (before a reboot, or copied from elsewhere) only an outcome that a
-            # keeper wrote is believed: the original may be running. Burial sees to the rest.
+            # keeper wrote is believed: the original may be running. The rest comes when it is lost.
             if not ours or not run.void() or not sweep_strays(run.folder):
                 return None
             never = {"not_started": "its worker died before it could begin", "node": True}
@@ -201,7 +201,7 @@ class HeldAttempts:
         held.known = False
         self.take_up(held)
         if kept and not ours:
-            # Whoever we were was given up: the store may have given it away, even to us.
+            # Whoever we were was declared lost: the store may have given it away, even to us.
             held.end_as_lost()
         logger.info("adopted task %s, attempt %d", task.id, task.attempt)
         return held

@@ -172,7 +172,7 @@ class BeatingWorker(ABC):
                 raise
             return seen[id].number + 1  # the place that is away may have heard of one more
         if self._state.resumed and id not in known:
-            raise LeaseLost(f"worker {id} was given up as dead")
+            raise LeaseLost(f"worker {id} was declared lost")
         return known[id].number if id in known else 0
 
     def _reconcile_after_sleep(self) -> None:

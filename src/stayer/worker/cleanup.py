@@ -19,7 +19,7 @@ logger = logging.getLogger("stayer.worker")
 
 def clear_leftovers(store: Store, state: StateDirectory, holdings: HeldAttempts) -> None:
     """Remove the run directories of attempts that the store has given up, what is left of others,
-    and lease files that no keeper reads. What the store still lists as held waits for its burial.
+    and lease files that no keeper reads. What the store still lists as held waits until it is lost.
     """
     state.clear_what_was_cut_short()
     ours = {held.run.folder for held in holdings}

@@ -132,7 +132,7 @@ def _set_back(store: Store, held: HeldAttempt) -> float:
 
 
 def _with_checkpoint(held: HeldAttempt, end: Change) -> Change:
-    """Add the checkpoint that no beat could bring: the beats of a worker that was given up are
+    """Add the checkpoint that no beat could bring: the beats of a lost worker are
     refused, and a retry by hand goes on from what is saved.
     """
     if not end.late or (saved := held.unsent_checkpoint()) is None:

@@ -111,7 +111,7 @@ class WorkerLoop(BeatingWorker):
         self._announce_new_handlers()
         self._reconcile_after_sleep()
         self._stop_before_sleep()
-        self._become_new_if_buried()
+        self._start_anew_if_lease_lost()
         self._stop_what_runs()
         self._carry_out_orders()
         self._see_to_preparations()
@@ -290,8 +290,8 @@ class WorkerLoop(BeatingWorker):
         self._has_changed = True
         self._send_description()
 
-    def _become_new_if_buried(self) -> None:
-        """Act as if buried: kill what runs under the old name, then begin again under a new one."""
+    def _start_anew_if_lease_lost(self) -> None:
+        """If the lease is lost, kill what runs, and begin again under a new name."""
         if not self._lease_lost:
             return
         logger.error("worker %s lost its lease: its tasks are killed", self._state.worker_id)

@@ -48,7 +48,7 @@ class Options(Struct, frozen=True, kw_only=True):
         """Return what its keeper is given: what the task says goes before what the worker says. In
         `left` seconds it has to have ended, by a clock that goes on while the machine sleeps.
 
-        But for `keep`, a property of the whole worker: the store must know whom not to bury.
+        But for `keep`, a property of the whole worker: the store must not declare it lost.
         """
         limits = {
             "time": _first(policy.time_limit, self.time_limit),

@@ -64,7 +64,10 @@ OTHERWISE = {
     "whoever names a task to be deleted means it": ("test_it_is_kept_for_as_long_as_any_other",),
 }  # fmt: skip
 """What is not so over HTTP, and why."""
-WORKER = {name for name in vars(WorkerStore) if not name.startswith("_")} - {"bury", "commit"}
+WORKER = {name for name in vars(WorkerStore) if not name.startswith("_")} - {
+    "declare_lost",
+    "commit",
+}
 CLIENT = {
     name
     for part in (ReadStore, SubmitStore, FileStore, AdminStore)

@@ -29,7 +29,7 @@ OTHER = "(other)"
 UNKNOWN = "(unknown)"
 """The kind of a task that was deleted before it was counted."""
 WORKER_LOST = "worker lost"
-"""The event that a worker was given up as dead. It is about no task and no queue."""
+"""The event that a worker was declared lost. It is about no task and no queue."""
 
 SUBMITTED, STARTED, ENDED, RETRIED, LOST = "submitted", "started", "ended", "retried", "lost"
 WAITED, RAN = "waited", "ran"

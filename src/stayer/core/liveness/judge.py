@@ -1,4 +1,4 @@
-"""Who is dead? Decided without comparing clocks, so that nobody is buried by mistake."""
+"""Who is dead? Decided without comparing clocks, so that nobody is declared lost by mistake."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Judge:
 
     A worker is dead when its number has stood still, at every beat of an unbroken row of the
     judge's own, for that worker's whole lease and a margin. A judge that slept, or lost the store
-    for a while, begins anew: an outage that hits everybody buries nobody.
+    for a while, begins anew: nobody is declared lost for an outage that hits everybody.
     """
 
     def __init__(self, interval: float) -> None:
@@ -31,7 +31,7 @@ class Judge:
         self._seen: dict[str, tuple[int, float, int]] = {}
 
     def observe(self, moment: float, suspects: Iterable[Suspect]) -> dict[str, int]:
-        """Note what a beat at this moment told; return whom to bury, with the number seen."""
+        """Note what a beat at this moment told; return who is lost, with the number seen."""
         if self._last is not None and moment - self._last > _GAP * self.interval:
             self._seen = {}
         self._last = moment

@@ -1,4 +1,4 @@
-"""Workers that were given up as dead, for people to see: since when, why, and what they ran.
+"""Workers declared lost, for people to see: since when, why, and what they ran.
 
 A store keeps the newest of them as one short text apart from the workers, so that nothing that
 judges leases or counts slots can take one for a worker. Pure.
@@ -28,7 +28,7 @@ BY_OPERATOR = "an operator"
 
 
 class LostWorker(Struct, frozen=True, kw_only=True):
-    """A worker that was given up as dead. It is down since its last beat."""
+    """A worker that was declared lost. It is down since its last beat."""
 
     id: str
     node: str
@@ -37,9 +37,9 @@ class LostWorker(Struct, frozen=True, kw_only=True):
     started_at: float
     beat_at: float
     lost_at: float
-    """When it was given up."""
+    """When it was declared lost."""
     by: str
-    """Who gave it up."""
+    """Who declared it lost."""
     running: int = 0
     """How many tasks it held then."""
     tasks: tuple[str, ...] = ()
@@ -47,14 +47,14 @@ class LostWorker(Struct, frozen=True, kw_only=True):
 
 
 def by_judge(judge: str | None) -> str:
-    """Name who gave a worker up: another worker, or a server, which is None."""
+    """Name who declared a worker lost: another worker, or a server, which is None."""
     return BY_SERVER if judge is None else f"worker {judge}"
 
 
 def why(lost: LostWorker) -> str:
     """Say why it is down."""
     silence = max(0, int(lost.lost_at - lost.beat_at))
-    return f"no heartbeat for {format_duration(silence)}, then given up by {lost.by}"
+    return f"no heartbeat for {format_duration(silence)}, then declared lost by {lost.by}"
 
 
 def still_listed(

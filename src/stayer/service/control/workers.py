@@ -25,8 +25,8 @@ MOST_QUEUES = 1000
 """From how many queues a worker can be told to take tasks: each of its beats names them."""
 
 
-def lose(store: WorkerStore, tasks: Iterable[Task]) -> int:
-    """Decide what buried workers held as lost; how many this call returned."""
+def return_lost_tasks(store: WorkerStore, tasks: Iterable[Task]) -> int:
+    """Decide what lost workers held as lost, too; how many tasks this call returned."""
     lost = {task.id: task for task in tasks}
     returned = 0
     while lost:
@@ -56,8 +56,8 @@ def drain(store: AdminStore, worker: str) -> Worker:
 
 
 def drop_worker(store: WorkerStore, worker: str) -> int:
-    """Give a stale worker up and return what it held to the queue; how many tasks that was."""
-    return lose(store, store.drop_worker(worker))
+    """Drop a stale worker and return what it held to the queue; how many tasks that was."""
+    return return_lost_tasks(store, store.drop_worker(worker))
 
 
 def set_worker(

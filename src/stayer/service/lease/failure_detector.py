@@ -2,12 +2,12 @@
 
 By the same rule as workers judge each other (`core.liveness.judge`): what a worker's number does,
 seen in an unbroken row of looks, by the watcher's own clock. It registers nothing, so nobody takes
-it for a worker; that the number still stands when it buries is for the store to check.
+it for a worker; that the number still stands when it is declared lost is for the store to check.
 
 A dead worker's tasks are given back only once another worker is there that could take them. Until
 then giving them back would help nobody, and would cost the work of a worker that comes back: a
-laptop that slept, a machine whose worker is being mended. What is held by one that was given up is
-another matter: it can't come back, so its tasks are given back whoever gave it up.
+laptop that slept, a machine whose worker is being mended. What is held by one that was declared
+lost is another matter: it can't come back, so its tasks are given back, whoever declared that.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ logger = logging.getLogger(__name__)
 _LOOK_PAUSES_S = (0.2, 5.0)
 """The shortest and the longest time between two looks, in seconds."""
 _SETTLE_PAUSE_S = 60.0
-"""How often to look for burials that were left half done."""
+"""How often to look for lost workers whose tasks were not all returned."""
 
 
 class Watcher:
-    """Looks at the workers as often as those beat, says who has fallen silent, and gives them up
-    for the sake of others.
+    """Looks at the workers as often as those beat, says who has fallen silent, and declares
+    them lost for the sake of others.
     """
 
     def __init__(self, store: WorkerStore) -> None:
@@ -88,7 +88,7 @@ class Watcher:
         for worker in workers:
             if worker.id in self._dead and any(_share_a_queue(worker, each) for each in takers):
                 try:
-                    self._give_up(worker.id, self._dead[worker.id])
+                    self._declare_lost(worker.id, self._dead[worker.id])
                 except Exception as error:  # it may be about this one alone: the others don't wait
                     failed = error
         if failed is not None or at - self._settled_at >= _SETTLE_PAUSE_S:
@@ -108,28 +108,28 @@ class Watcher:
             )
         self._dead.update(dead)
 
-    def _give_up(self, worker: str, number: int) -> None:
-        """Give up what is lost. What fails because the store is away is tried again at the next
+    def _declare_lost(self, worker: str, number: int) -> None:
+        """Declare a worker lost. What fails because the store is away is tried again at the next
         look; if we die in between, the next server or worker that comes finishes it.
         """
         try:
-            returned = worker_control.lose(
+            returned = worker_control.return_lost_tasks(
                 self._store, self._store.drop_worker(worker, number, is_lost=True)
             )
-            logger.warning("gave up %s as dead, settled %d of its tasks", worker, returned)
+            logger.warning("declared lost: %s; took back %d of its tasks", worker, returned)
         except (LeaseLost, UnknownWorker):
             pass  # it has beaten again, or somebody else was faster
         del self._dead[worker]
 
     def _settle_half_done(self, at: float) -> None:
-        """Give back what workers hold that were given up before: somebody died in between, or the
-        store failed.
+        """Give back what workers hold that were declared lost before: somebody died in between, or
+        the store failed.
         """
         self._settled_at = -math.inf  # until it is done
-        returned = worker_control.lose(self._store, self._store.bury(None, {}))
+        returned = worker_control.return_lost_tasks(self._store, self._store.declare_lost(None, {}))
         self._settled_at = at
         if returned:
-            logger.warning("settled %d tasks of workers that were given up before", returned)
+            logger.warning("took back %d tasks of workers that were declared lost before", returned)
 
 
 def _takes_tasks(worker: Worker, now: float) -> bool:

@@ -1,5 +1,5 @@
-"""Dropping a worker that is alive: it is told to stop, and given up only when nothing of it can run
-any more.
+"""Dropping a worker that is alive: it is told to stop, and declared lost only when nothing of it
+can run any more.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Dropped(NamedTuple):
     tasks: int
     """How many it held."""
     confirmed: bool
-    """It has left by itself; else it was given up."""
+    """It has left by itself; else it was declared lost."""
 
 
 def drop_by_force(
@@ -57,8 +57,8 @@ def drop_by_force(
         at = moment()
         found = next((each for each in store.workers() if each.id == worker), None)
         if found is None:
-            was_given_up = any(each.id == worker for each in store.lost_workers())
-            return Dropped(known.running, confirmed=not was_given_up)
+            was_declared_lost = any(each.id == worker for each in store.lost_workers())
+            return Dropped(known.running, confirmed=not was_declared_lost)
         if judge.observe(at, [Suspect(worker, found.number, found.lease)]):
             _check_lease_counts(found)
             try:
@@ -72,6 +72,6 @@ def _check_lease_counts(worker: Worker) -> None:
     if worker.keeps:
         raise Refused(
             f"worker {worker.id} is silent, and its tasks run on without a lease (fence = keep): "
-            "make sure that its machine is gone, then give it up by `stayer workers rm` without "
+            "make sure that its machine is gone, then drop it by `stayer workers rm` without "
             "--force"
         )

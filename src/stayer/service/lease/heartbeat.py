@@ -1,4 +1,4 @@
-"""Keeping a lease: beats in the background, carries reports, hears orders, buries the dead.
+"""Keeping a lease: beats in the background, carries reports, takes orders, finds lost workers.
 
 For whoever holds tasks: a `Listener` in a user's process, the worker, the server.
 """
@@ -100,11 +100,11 @@ class Heart:
         self._away: set[str] = set()
         self._number = last_number
         self._good_until = 0.0
-        self._buried_at = moment()
+        self._judged_at = moment()
         self._waiter: Waiter | None = None
         self._thread: threading.Thread | None = None
-        self._inquest: threading.Thread | None = None
-        self._buries = True
+        self._judging: threading.Thread | None = None
+        self._may_judge = True
         self._stopping = False
         self._alarm = threading.Event()
 
@@ -149,7 +149,8 @@ class Heart:
         to another. Returns when no beat is under way.
         """
         self.lost = True
-        self._halt()  # a burial may go on: it is fenced like all that this identity does
+        # The thread that declares others lost may go on: it is fenced like all of this identity.
+        self._halt()
 
     def is_current(self) -> bool:
         """Tell whether the lease has certainly not ended."""
@@ -164,9 +165,9 @@ class Heart:
         runs, as far as `has_ended` can tell, so it is held on, until somebody comes for it or the
         lease is over.
         """
-        self._buries = False
-        if self._inquest is not None:
-            self._inquest.join()  # while beats go on: it may take longer than a lease
+        self._may_judge = False
+        if self._judging is not None:
+            self._judging.join()  # while beats go on: it may take longer than a lease
         self._halt()
         with self._beating:
             if self.lost or not self._number:
@@ -185,11 +186,11 @@ class Heart:
                 except NotHeld:
                     logger.info("task %s was taken away meanwhile", task.id)
             try:
-                worker_control.lose(
+                worker_control.return_lost_tasks(
                     self._store, self._store.drop_worker(self._worker.id, self._number)
                 )
             except (LeaseLost, UnknownWorker):
-                self.lost = True  # buried without knowing: there is nothing to take leave of
+                self.lost = True  # declared lost without knowing: there is no leave to take
             return True
 
     def _halt(self) -> None:
@@ -271,7 +272,7 @@ class Heart:
         if answer.order is not None and answer.order.number > self._last_order:
             self._last_order = answer.order.number
             self._on_order(answer.order)
-        self._bury_dead_workers(before, answer)
+        self._declare_dead_workers_lost(before, answer)
 
     def _deliver(self, reports: tuple[Report, ...]) -> Beat:
         """Send one beat, once more if the answer got lost: by the nonce the store knows it."""
@@ -299,43 +300,47 @@ class Heart:
         if back:
             logger.info("%s can be reached again", ", ".join(back))
 
-    def _bury_dead_workers(self, at: float, answer: Beat) -> None:
+    def _declare_dead_workers_lost(self, at: float, answer: Beat) -> None:
         dead = self._judge.observe(at, answer.suspects)
-        # A burial may have been left half done by a judge that died: look once a lease.
-        if not dead and at - self._buried_at < self._worker.lease:
+        # A judge may have died before all tasks were returned: look once a lease.
+        if not dead and at - self._judged_at < self._worker.lease:
             return
-        if not self._buries or (self._inquest is not None and self._inquest.is_alive()):
+        if not self._may_judge or (self._judging is not None and self._judging.is_alive()):
             return
         # It may take long, say where replicas have to confirm it: the next beat does not wait.
-        inquest = threading.Thread(
-            target=self._bury, args=(dead,), name=f"inquest of {self._worker.id}", daemon=True
+        judging = threading.Thread(
+            target=self._declare_lost, args=(dead,), name=f"judge of {self._worker.id}", daemon=True
         )
-        self._inquest, self._buried_at = inquest, at
+        self._judging, self._judged_at = judging, at
         try:
-            inquest.start()
+            judging.start()
         except RuntimeError:  # no more threads can be had: the next beat tries again
-            self._inquest, self._buried_at = None, -math.inf
+            self._judging, self._judged_at = None, -math.inf
 
-    def _bury(self, dead: dict[str, int]) -> None:
+    def _declare_lost(self, dead: dict[str, int]) -> None:
         try:
-            returned = worker_control.lose(self._store, self._store.bury(self._worker.id, dead))
+            returned = worker_control.return_lost_tasks(
+                self._store, self._store.declare_lost(self._worker.id, dead)
+            )
         except LeaseLost:
             return  # as the next beat will say
         except StoreUnreachable as error:
             # The beat got through: a part of the store may be away. Whoever is dead stays so, but
             # may be no suspect any more: it is looked for again with the next beat.
-            self._buried_at = -math.inf
+            self._judged_at = -math.inf
             if dead:
                 held = f"what {', '.join(dead)} held is given to nobody yet"
                 log_once.warn_once(logger, held, error, even_if_logged=True)
             return
         except Exception:
             if not self._stopping:
-                logger.exception("the dead can't be buried now")
+                logger.exception("dead workers can't be declared lost now")
             return
         if dead or returned:
             logger.warning(
-                "gave up %s as dead, settled %d of their tasks", ", ".join(dead) or "some", returned
+                "declared lost: %s; took back %d of their tasks",
+                ", ".join(dead) or "nobody new",
+                returned,
             )
 
 

@@ -1,6 +1,6 @@
 """Finding workers that are lost, for hooks that want to hear of it.
 
-Whoever delivers looks, servers too: the only worker is given up by nobody. Each
+Whoever delivers looks, servers too: nobody declares the only worker lost. Each
 writes the same notice, of which the store keeps one.
 """
 
@@ -13,7 +13,7 @@ from stayer.core.worker_model import Worker
 from stayer.store import Store
 
 _LOOKS_IN_A_LEASE = 32
-"""An eighth of a lease after its end, others may give the worker up: some looks are before that."""
+"""An eighth of a lease after its end, others may declare it lost: some looks are before that."""
 _LONGEST_PAUSE_S, _SHORTEST_PAUSE_S = 5.0, 0.1
 _GAP = 10
 """After a pause so many times too long, what was seen before counts for nothing."""

@@ -290,7 +290,7 @@ class RedisStore(Store):
             return beats.beat(self._run("beat", record.pack(about), packed, *arguments.values))
         except ScriptRefusal:
             raise LeaseLost(
-                f"worker {worker.id} lost its lease: it was given up as dead, or another process "
+                f"worker {worker.id} lost its lease: it was declared lost, or another process "
                 "uses its identity. Its tasks may run elsewhere by now"
             ) from None
 
@@ -362,7 +362,7 @@ class RedisStore(Store):
     shared = _at_server(leases.shared)
     put_shared = _at_server(leases.put_shared)
 
-    bury = _at_server(leases.bury)
+    declare_lost = _at_server(leases.declare_lost)
     holdings = _at_server(leases.holdings)
     drop_worker = _at_server(leases.drop_worker)
     drain_worker = _at_server(leases.drain_worker)
@@ -389,5 +389,5 @@ class RedisStore(Store):
 
 def _may_take_no_tasks(worker: str) -> LeaseLost:
     return LeaseLost(
-        f"worker {worker} is not registered, or was given up as dead: it may take no tasks"
+        f"worker {worker} is not registered, or was declared lost: it may take no tasks"
     )

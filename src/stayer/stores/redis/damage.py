@@ -28,7 +28,7 @@ from stayer.core.model import NewTask
 from stayer.core.move.records import Seal
 from stayer.stores.redis import notices, record, schedules, streams, workers
 from stayer.stores.redis.connection.server import Server
-from stayer.stores.redis.keys import KEYS, escaped, key
+from stayer.stores.redis.keys import DECLARING_LOST, KEYS, escaped, key
 from stayer.stores.redis.strict_numbers import LAST, integer, number
 
 logger = logging.getLogger("stayer.store")
@@ -41,7 +41,7 @@ _TYPES = {
     "zset": "log flows members notices notices_of notices_due ranked lane line unique near ids "
     "finished failed due expiring files schedules late early state",
     "set": "waiters dependents queues lanes lines rated near_nodes spared faults newest workers "
-    "dead held ordered strays asked plans homes burying",
+    f"dead held ordered strays asked plans homes {DECLARING_LOST}",
     "stream": "events stream",
 }
 _TYPE_OF = {word: kind for kind, words in _TYPES.items() for word in words.split()}

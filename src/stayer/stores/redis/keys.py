@@ -104,7 +104,7 @@ Schedules
 Workers
 
     <prefix>:workers               set: all that are not forgotten
-    <prefix>:dead                  set: those that are buried and still hold something
+    <prefix>:dead                  set: those that are declared lost and still hold something
     <prefix>:worker:<worker>       hash: what its last beat said, and its lease
     <prefix>:held:<worker>         set: ids of the tasks that it holds
     <prefix>:ordered:<worker>      set: those of them that have orders
@@ -123,7 +123,7 @@ What happened
                                    figures are counted; looked_through, up to where lists have
                                    been looked through for strays; identity, what tells this store
                                    from others; seal, the mark of a move (JSON); lost, workers
-                                   that were given up (JSON); totals, what was counted for
+                                   declared lost (JSON); totals, what was counted for
                                    metrics; access and access uses, who may come in over HTTP,
                                    hashed, and when they last did (JSON)
 
@@ -175,7 +175,7 @@ are there in that way too. Beside these, once:
                                    id, oldest first: id, item
     {<prefix>:incoming}:refused    list: what `refused` is elsewhere
     <prefix>:{%lobby}:homes:<worker>  set: the queues that the worker is known in
-    <prefix>:{%lobby}:burying      set: the workers whose burial may not be over yet
+    <prefix>:{%lobby}:burying      set: the workers that are being declared lost
     <prefix>:{news}:relayed        hash: queue → the number up to which its events have been copied
     <prefix>:{news}:stream         stream: the events of all queues, under new numbers
 """
@@ -185,6 +185,9 @@ from __future__ import annotations
 import re
 
 _PLACE = re.compile(r"<(\w+)>")
+DECLARING_LOST = "burying"
+"""The name in Redis of the workers that are being declared lost. It is an older word of ours, and
+stays: workers of several versions share a store."""
 
 KEYS = {
     "task": "<prefix>:task:<id>",
@@ -273,7 +276,7 @@ KEYS = {
     "taken": "{<prefix>:incoming}:taken",
     "unfit": "{<prefix>:incoming}:refused",
     "homes": "<prefix>:{%lobby}:homes:<worker>",
-    "burying": "<prefix>:{%lobby}:burying",
+    "declaring_lost": f"<prefix>:{{%lobby}}:{DECLARING_LOST}",
     "relayed": "<prefix>:{news}:relayed",
     "news": "<prefix>:{news}:stream",
 }

@@ -1,4 +1,4 @@
-"""Who is registered as a worker, what each holds, and how one is drained or buried."""
+"""Who is registered as a worker, what each holds, and how one is drained or declared lost."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from stayer.stores.redis.keys import key as place
 
 
 def workers(server: Server) -> list[Worker]:
-    """List all that are not buried."""
+    """List all that are not declared lost."""
     return decode.workers(server.run("workers"))
 
 
 def lost_workers(server: Server) -> list[LostWorker]:
-    """List those that were given up, the newest first."""
+    """List those that were declared lost, the newest first."""
     return lost.decode(server.run("lost_workers"))
 
 
@@ -70,15 +70,15 @@ def put_shared(server: Server, name: SharedName, value: str, known: str | None) 
     return bool(server.run("put_shared", name, value, known or "") == 1)
 
 
-def bury(server: Server, judge: str | None, silent: dict[str, int]) -> list[Task]:
+def declare_lost(server: Server, judge: str | None, silent: dict[str, int]) -> list[Task]:
     """Mark silent workers as dead; the answer is what dead ones still hold."""
     wanted = record.pack([part for pair in silent.items() for part in pair])
     try:
         given = ("" if judge is None else judge, wanted, lost.by_judge(judge))
-        return _oldest_first(server.run("bury", *given))
+        return _oldest_first(server.run("declare_lost", *given))
     except ScriptRefusal:
         raise LeaseLost(
-            f"worker {judge} is not registered, or was given up as dead: it can't judge"
+            f"worker {judge} is not registered, or was declared lost: it can't judge"
         ) from None
 
 
@@ -105,7 +105,7 @@ def order_worker(server: Server, worker: str, order: WorkerOrder) -> Worker | No
 def drop_worker(
     server: Server, worker: str, number: int | None = None, is_lost: bool = False
 ) -> list[Task]:
-    """Bury a stale worker, or one that takes its leave; the answer is what it held."""
+    """Declare a stale worker lost, or let one take its leave; the answer is what it held."""
     by = lost.BY_SERVER if is_lost else lost.BY_OPERATOR if number is None else ""
     given = "" if number is None else number
     try:

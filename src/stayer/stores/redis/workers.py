@@ -90,7 +90,7 @@ def _list_open_orders(stored: bytes) -> Raw:
 
 
 def workers(answer: Raw) -> list[Worker]:
-    """Return all that are not buried, in the order in which they came."""
+    """Return all that are not declared lost, in the order in which they came."""
     now = float(answer[0])
     found = [_worker(_hash(stored), id.decode(), held, now) for stored, id, held in answer[1:]]
     return sorted(found, key=lambda worker: (worker.started_at, worker.id))

@@ -253,7 +253,7 @@ class ClusterStore(Store):
     # Workers
 
     beat = retry_after_mending(_of_workers(Workers.beat))
-    bury = retry_after_mending(_of_workers(Workers.bury))
+    declare_lost = retry_after_mending(_of_workers(Workers.declare_lost))
     holdings = retry_after_mending(_of_workers(Workers.holdings))
     attend = retry_after_mending(_of_workers(Workers.attend))
     report = retry_after_mending(_of_workers(Workers.report))

@@ -82,7 +82,7 @@ def _check_registry(nodes: Nodes, away: dict[Host, str]) -> list[Finding]:
         return []
     message = (
         "the node that knows all workers is away: those that run go on with the queues that can be "
-        "reached, but none can begin, none is given up as dead, and no queue can be made"
+        "reached, but none can begin, none is declared lost, and no queue can be made"
     )
     return [Finding("cluster", "fail", message, "start it first")]
 

@@ -3,8 +3,8 @@
 All are known in the registry shard, a shard without tasks: there they register and beat first,
 there they are suspected and judged. The shards that a worker takes tasks from, its homes, know it
 as a store knows a worker, so that each can refuse one that is dead in the step in which it would
-give it something. A burial is a verdict in the registry shard, then a tombstone in each home; who
-is to be buried is written down first, so that anybody can go on with it.
+give it something. A worker is declared lost by a verdict in the registry shard, then by a tombstone
+in each home; who it is about is written down first, so that anybody can go on with it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BeatAt = Callable[[str, Worker, int, str, Sequence[Report]], Beat | None]
 
 
 class Workers:
-    """Registers, beats, buries."""
+    """Registers, beats, declares lost."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -48,10 +48,10 @@ class Workers:
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         """Beat in the registry shard, then in every home, with the same number. It is good when the
         registry shard has taken it: only there is anybody judged. While that is away, it is good in
-        the homes that have taken it: nobody is buried there before a lease has passed.
+        the homes that have taken it: nobody is declared lost there before a lease has passed.
         """
-        if number == 1 and self._is_being_buried(worker.id):
-            raise LeaseLost(f"worker {worker.id} was given up as dead")
+        if number == 1 and self._is_being_declared_lost(worker.id):
+            raise LeaseLost(f"worker {worker.id} was declared lost")
         self._supposed[worker.id] = worker.queues
         try:
             answer = self._registry().beat(worker, number, nonce, ())
@@ -162,12 +162,12 @@ class Workers:
         try:
             self._register_at(known, queue)
         except LeaseLost:
-            return False  # it was buried there
+            return False  # it was declared lost there
         return True
 
     def _register_at(self, worker: Worker, home: str) -> None:
         """Register a worker at a home. It is given nothing there before it has proven to be alive
-        since: whoever buried it meanwhile has not found it.
+        since: whoever declared it lost meanwhile has not found it there.
         """
         shard = self._shards.server_of(home)
         self._shards.of(home).beat(worker, 1, INTRODUCED, ())
@@ -175,26 +175,26 @@ class Workers:
         shard.ask("HDEL", key("worker", shard.address.prefix, worker=worker.id), "unproven")
 
     def _check_alive(self, worker: str, homes: list[str]) -> None:
-        """To be called when these have got to know it. Whoever buried it meanwhile may have been
-        there too early to find it: then it is buried once more. No replica need confirm that, for
-        who is written down is buried again by others, until all is confirmed.
+        """To be called when these have got to know it. Whoever declared it lost meanwhile may have
+        been there too early to find it: then it is declared lost once more. No replica need confirm
+        that, for others do it again for all that is written down, until all is confirmed.
         """
         if self._find(worker) is not None:
             return
         self._shards.nodes.add_names("homes", homes, worker, waits=False)
-        self._shards.nodes.add_names("burying", [worker], waits=False)
+        self._shards.nodes.add_names("declaring_lost", [worker], waits=False)
         for home in homes:
             with suppress(Unconfirmed):
-                self._bury(worker, home)
-        raise LeaseLost(f"worker {worker} was given up as dead")
+                self._declare_lost_at(worker, home)
+        raise LeaseLost(f"worker {worker} was declared lost")
 
-    # Burying
+    # Declaring lost
 
-    def bury(self, judge: str | None, silent: dict[str, int]) -> list[Task]:
+    def declare_lost(self, judge: str | None, silent: dict[str, int]) -> list[Task]:
         """Return the verdict, and what follows from this one and earlier ones."""
         if silent:
             self._write_down({worker.id for worker in self._registry().workers()} & set(silent))
-        self._registry().bury(judge, silent)
+        self._registry().declare_lost(judge, silent)
         return self._carry_out()
 
     def drop(self, worker: str, number: int | None = None, is_lost: bool = False) -> list[Task]:
@@ -209,30 +209,32 @@ class Workers:
         return [task for task in self._carry_out() if task.worker == worker]
 
     def _write_down(self, workers: Iterable[str]) -> None:
-        self._shards.nodes.add_names("burying", workers)
+        self._shards.nodes.add_names("declaring_lost", workers)
 
     def _cross_out(self, worker: str) -> None:
-        """Cross out a worker that was buried. One that was refused stays written down, for another
-        may have judged it meanwhile.
+        """Cross out a worker that was declared lost. One that was refused stays written down, for
+        another may have judged it meanwhile.
         """
-        name = key("burying", self._shards.nodes.options.prefix)
+        name = key("declaring_lost", self._shards.nodes.options.prefix)
         self._shards.nodes.ask(name, "SREM", name, worker)
 
-    def _is_being_buried(self, worker: str) -> bool:
-        name = key("burying", self._shards.nodes.options.prefix)
+    def _is_being_declared_lost(self, worker: str) -> bool:
+        name = key("declaring_lost", self._shards.nodes.options.prefix)
         written = self._shards.nodes.ask(name, "SISMEMBER", name, worker) == 1
         return written and self._find(worker) is None
 
     def _carry_out(self) -> list[Task]:
-        """Bury in their homes all that are written down and that the registry does not know."""
-        name = key("burying", self._shards.nodes.options.prefix)
+        """Declare lost in their homes all that are written down and that the registry lacks."""
+        name = key("declaring_lost", self._shards.nodes.options.prefix)
         written = {each.decode() for each in self._shards.nodes.ask(name, "SMEMBERS", name)}
         alive = {worker.id for worker in self._registry().workers()} if written else set()
         lost: list[Task] = []
         fan_out = FanOut(self._shards)
         for worker in sorted(written - alive):
             places = self._read_homes(worker)
-            found = [fan_out.at(home, partial(self._bury, worker, home)) for home in places]
+            found = [
+                fan_out.at(home, partial(self._declare_lost_at, worker, home)) for home in places
+            ]
             held = [task for some in found for task in some or ()]
             if not held and None not in found:
                 homes = key("homes", self._shards.nodes.options.prefix, worker=worker)
@@ -244,13 +246,13 @@ class Workers:
             lost += held
         return _oldest_first(lost)
 
-    def _bury(self, worker: str, home: str) -> list[Task] | None:
+    def _declare_lost_at(self, worker: str, home: str) -> list[Task] | None:
         """Return what it held there; None if it may still believe in a lease: its home has taken
         beats of which no judge can have heard, and takes none from now on.
         """
         since, lease = self._refused.get((worker, home), (0.0, 0.0))
         is_over = lease > 0 and monotonic() - since > lease * (1 + 1 / BEATS_IN_A_LEASE)
-        answer = self._shards.server_of(home).run("bury_here", worker, int(is_over))
+        answer = self._shards.server_of(home).run("declare_lost_here", worker, int(is_over))
         if len(answer) == 3:
             self._refused.setdefault((worker, home), (monotonic(), float(answer[2])))
             return None
@@ -269,7 +271,7 @@ class Workers:
         return _oldest_first(held)
 
     def list_lost(self) -> list[LostWorker]:
-        """List those that were given up, as the registry shard knows them."""
+        """List those that were declared lost, as the registry shard knows them."""
         return self._registry().lost_workers()
 
     def all(self, queues: Iterable[str]) -> list[Worker]:

@@ -18,7 +18,7 @@ _NOTHING_TO_DO_S = 3600.0
 class LeftToServer(Store):
     """The part of the contract in which a store over HTTP does nothing."""
 
-    def bury(self, judge: str | None, silent: dict[str, int]) -> list[Task]:
+    def declare_lost(self, judge: str | None, silent: dict[str, int]) -> list[Task]:
         return []  # who comes from outside judges nobody
 
     def promote(self, limit: int) -> float | None:

@@ -120,7 +120,7 @@ class Ledger:
             self._events.append(_Batch(first, ids, what))
 
     def worker_lost(self, worker: str) -> None:
-        """A worker was given up as dead."""
+        """A worker was declared lost."""
         self.add_events(self.numbers(), [""], "", WORKER_LOST, worker=worker)
 
     def grown(self, seq: int) -> None:

@@ -55,7 +55,7 @@ def reserve(
     registered = tx.one("reserve.worker", worker)
     if registered is None:
         raise LeaseLost(
-            f"worker {worker} is not registered, or was given up as dead: it may take no tasks"
+            f"worker {worker} is not registered, or was declared lost: it may take no tasks"
         )
     node, drains = registered
     if drains:

@@ -40,7 +40,7 @@ SELECT {task} FROM stayer_tasks WHERE seq {in numbers ?} ORDER BY seq {lock};
 SELECT seq, queue FROM stayer_tasks WHERE id = ?;
 
 -- name: reserve.worker
--- Locked, so that nobody gives it up meanwhile.
+-- Locked, so that nobody declares it lost meanwhile.
 SELECT node, draining OR drain FROM stayer_workers WHERE id = ? AND dead = {no} {lock};
 
 -- name: reserve.queue
@@ -302,7 +302,7 @@ state = ? AND worker {same} ? AND attempt = ? AND last_order = ?;
 losses = ?;
 
 -- name: commit.returned
--- What burial took from a worker: returned_from, attempt.
+-- What was taken from a lost worker: returned_from, attempt.
 state = 'pending' AND returned_from = ? AND attempt = ?;
 
 -- name: commit.unique_is_free
@@ -459,16 +459,16 @@ INSERT INTO stayer_logs (task, attempt, start, at, data) VALUES (?, ?, ?, ?, ?)
 DELETE FROM stayer_logs
 WHERE task = ?1 AND attempt = ?2 AND start >= ?3 AND start + length(data) <= ?4;
 
--- name: bury
+-- name: declare_lost
 UPDATE stayer_workers SET dead = {yes} WHERE id = ? AND number = ? AND NOT dead;
 
--- name: bury.held
+-- name: declare_lost.held
 SELECT {task} FROM stayer_tasks
 WHERE state IN ('reserved', 'started')
     AND worker IN (SELECT id FROM stayer_workers WHERE dead = {yes})
 ORDER BY seq;
 
--- name: bury.forget
+-- name: declare_lost.forget
 DELETE FROM stayer_workers
 WHERE dead = {yes} AND NOT EXISTS (
     SELECT 1 FROM stayer_tasks AS t

@@ -258,7 +258,7 @@ class SqlStore(Store):
 
     _beat = _writes(worker_operations.beat)
     _beat_at_once = _writes(worker_operations.beat_at_once)
-    bury = _writes(worker_operations.bury)
+    declare_lost = _writes(worker_operations.declare_lost)
     holdings = _reads(worker_operations.holdings)
     workers = _reads(worker_operations.workers)
     lost_workers = _reads(worker_operations.lost_workers)

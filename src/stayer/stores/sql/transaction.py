@@ -32,20 +32,20 @@ def fitted_number(number: float) -> float:
 
 
 UNASKED: frozenset[Named] = frozenset((
-    "attend", "bury.forget", "checkpoint.forget", "count", "counts.added", "event", "event.old",
-    "events.number", "events.numbered", "events.too_many", "figures.add", "figures.forget",
-    "forget.logs", "forget.logs_gone", "forget.results", "forget.results_gone", "history.add",
-    "history.forget", "history.forget_logs", "history.forget_usage", "history.move",
+    "attend", "checkpoint.forget", "count", "counts.added", "declare_lost.forget", "event",
+    "event.old", "events.number", "events.numbered", "events.too_many", "figures.add",
+    "figures.forget", "forget.logs", "forget.logs_gone", "forget.results", "forget.results_gone",
+    "history.add", "history.forget", "history.forget_logs", "history.forget_usage", "history.move",
     "history.moved", "identity.make", "marks.forget", "notice.add", "notices.forget",
-    "notices.stale", "notices.take", "outbox.acknowledge", "outbox.add", "outbox.ended",
-    "promote", "promote.anywhere", "purge", "purge.events", "purge.forget", "purge.remember",
-    "queue.drop", "queue.drop_shares", "queue.fair", "queue.key_limit", "queue.key_limits",
-    "queue.limit", "queue.make", "queue.notify", "queue.pause", "queue.rate", "queue.retention",
-    "queue.set_defaults", "report.checkpoint", "report.log", "report.log_trim",
-    "report.metrics", "report.orders", "report.paused", "report.progress", "report.saved",
-    "report.usage", "reserve", "reserve.tokens", "schedule.newest", "schedule.put",
-    "shares.forget", "shares.put", "submit.forgotten", "upstreams.add", "upstreams.needed",
-    "usage.point", "usage.thin", "waits.end", "waits.more", "waits.none", "wake.worker",
+    "notices.stale", "notices.take", "outbox.acknowledge", "outbox.add", "outbox.ended", "promote",
+    "promote.anywhere", "purge", "purge.events", "purge.forget", "purge.remember", "queue.drop",
+    "queue.drop_shares", "queue.fair", "queue.key_limit", "queue.key_limits", "queue.limit",
+    "queue.make", "queue.notify", "queue.pause", "queue.rate", "queue.retention",
+    "queue.set_defaults", "report.checkpoint", "report.log", "report.log_trim", "report.metrics",
+    "report.orders", "report.paused", "report.progress", "report.saved", "report.usage", "reserve",
+    "reserve.tokens", "schedule.newest", "schedule.put", "shares.forget", "shares.put",
+    "submit.forgotten", "upstreams.add", "upstreams.needed", "usage.point", "usage.thin",
+    "waits.end", "waits.more", "waits.none", "wake.worker",
 ))  # fmt: skip
 """Statements of which nobody asks how many rows they changed: those may wait for the next one."""
 

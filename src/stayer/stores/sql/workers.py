@@ -1,4 +1,4 @@
-"""`Store.beat`, `bury` and what else concerns workers."""
+"""`Store.beat`, `declare_lost` and what else concerns workers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def beat(
     tx.prefetch("beat.wanted", tx.now, worker.id)
     if not _renew(tx, worker, number, nonce):
         raise LeaseLost(
-            f"worker {worker.id} lost its lease: it was given up as dead, or another process uses "
+            f"worker {worker.id} lost its lease: it was declared lost, or another process uses "
             "its identity. Its tasks may run elsewhere by now"
         )
     wanted = tx.one("beat.wanted", tx.now, worker.id)
@@ -174,19 +174,17 @@ def _take_log(tx: Transaction, seq: int, report: Report) -> None:
         tx.send("report.log_trim", [(seq, report.attempt, LOG_HEAD, end - LOG_TAIL)])
 
 
-def bury(tx: Transaction, judge: str | None, silent: dict[str, int]) -> list[Task]:
-    """Only a living judge buries, and only whose number still stands."""
+def declare_lost(tx: Transaction, judge: str | None, silent: dict[str, int]) -> list[Task]:
+    """Only a living judge declares workers lost, and only those whose number still stands."""
     if judge is not None and tx.one("reserve.worker", judge) is None:
-        raise LeaseLost(
-            f"worker {judge} is not registered, or was given up as dead: it can't judge"
-        )
+        raise LeaseLost(f"worker {judge} is not registered, or was declared lost: it can't judge")
     ledger = Ledger(tx)
     for worker, number in silent.items():
-        if tx.run("bury", worker, number):
+        if tx.run("declare_lost", worker, number):
             _note_lost(tx, ledger, worker, lost.by_judge(judge))
     ledger.write()
-    tx.run("bury.forget")
-    return [task_from_row(row) for row in tx.all("bury.held")]
+    tx.run("declare_lost.forget")
+    return [task_from_row(row) for row in tx.all("declare_lost.held")]
 
 
 def attend(tx: Transaction, workers: Sequence[str], seconds: float) -> None:
@@ -232,7 +230,7 @@ def _unknown(worker: str) -> UnknownWorker:
 def drop_worker(
     tx: Transaction, worker: str, number: int | None = None, is_lost: bool = False
 ) -> list[Task]:
-    """Bury one by name."""
+    """Declare one lost by name."""
     row = tx.one("worker", worker)
     if row is None:
         raise _unknown(worker)
@@ -244,12 +242,12 @@ def drop_worker(
             f"worker {worker} is alive (its lease ends in {format_duration(lease_end - tx.now)}): "
             "only a stale one can be dropped. Stop it first"
         )
-    if tx.run("bury", worker, last) and (is_lost or number is None):
+    if tx.run("declare_lost", worker, last) and (is_lost or number is None):
         ledger = Ledger(tx)
         _note_lost(tx, ledger, worker, lost.BY_SERVER if is_lost else lost.BY_OPERATOR)
         ledger.write()
     held = holdings(tx, worker)
-    tx.run("bury.forget")
+    tx.run("declare_lost.forget")
     return held
 
 
@@ -275,11 +273,11 @@ def holdings(tx: Transaction, worker: str, queues: Sequence[str] = ()) -> list[T
 
 
 def lost_workers(tx: Transaction) -> list[LostWorker]:
-    """Those that were given up."""
+    """Those that were declared lost."""
     kept = tx.one("lost.get")
     return lost.decode(None if kept is None else str(kept[0]))
 
 
 def workers(tx: Transaction) -> list[Worker]:
-    """All that are not buried."""
+    """All that are not declared lost."""
     return [worker_from_row(row, tx.now) for row in tx.all("workers")]

@@ -20,7 +20,7 @@ export function open(main, _place, signal) {
   const none = h("div");
   const lost = h("div.nodes", { "data-list": true });
   const down = h("section.down", { hidden: true, "aria-labelledby": "down" },
-    h("h2", { id: "down" }, "Down"), h("p.quiet", null, "Workers that were given up as dead in the last day."), lost);
+    h("h2", { id: "down" }, "Down"), h("p.quiet", null, "Workers declared lost in the last day."), lost);
   fill(main, h("h1", null, "Nodes"), list, none, down);
   /** @type {any[]} */
   let workers = [];
@@ -46,7 +46,7 @@ export function open(main, _place, signal) {
   everySecond(signal, () => { draw(); drawDown(); });
 }
 
-/** @param {any} worker One that was given up: nothing of it changes but how long ago that was. */
+/** @param {any} worker One that was declared lost: nothing of it changes but how long ago that was. */
 function lostCard(worker) {
   const since = h("time");
   const others = worker.running - worker.tasks.length;

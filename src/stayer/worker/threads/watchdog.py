@@ -46,7 +46,7 @@ def _watch(pool: int, lease: Lease, pause: float) -> NoReturn:
 
 class _Fence:
     """Ends the pool before the lease does. But if that ran out while the machine slept, the pool
-    stands still until the worker has renewed it, which it can only if nobody has given it up.
+    stands still until the worker has renewed it, which it can only if nobody has declared it lost.
     """
 
     def __init__(self, pool: int, lease: Lease) -> None:

@@ -116,7 +116,7 @@ class ThreadsWorker(BeatingWorker):
         self._handle_signals()
         self._carry_out_worker_orders()
         self._reconcile_after_sleep()
-        self._become_new_if_buried()
+        self._start_anew_if_lease_lost()
         self._look_after_pool()
         self._take_back()
         self._start_pool()
@@ -208,8 +208,8 @@ class ThreadsWorker(BeatingWorker):
             ", ".join(self._options.queues), self._options.threads,
         )  # fmt: skip
 
-    def _become_new_if_buried(self) -> None:
-        """Act as if buried: kill what runs under the old name, then begin again under a new one."""
+    def _start_anew_if_lease_lost(self) -> None:
+        """If the lease is lost, kill what runs, and begin again under a new name."""
         if not self._lease_lost:
             return
         logger.error("worker %s lost its lease: its tasks are killed", self._state.worker_id)

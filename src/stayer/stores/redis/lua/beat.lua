@@ -46,7 +46,7 @@ end
 -- Where new tasks find no place, those that run must not be frozen for want of a lease.
 whatever_memory_is_left()
 if not renew() then
-  return redis.error_reply('LEASELOST the worker was buried, or another has its identity')
+  return redis.error_reply('LEASELOST the worker was declared lost, or another has its identity')
 end
 
 for _, report in ipairs(cmsgpack.unpack(ARGV[4])) do take_report(me, report) end

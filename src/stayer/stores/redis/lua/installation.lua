@@ -97,14 +97,14 @@ return false
 
 -- script: enlist
 -- Cluster: write names down in a set that others go by.
--- ARGV   3 which one (shards, shards_copy, plans, burying, homes), 4 the worker whose homes they are, the number of the
+-- ARGV   3 which one (shards, shards_copy, plans, declaring_lost, homes), 4 the worker whose homes they are, the number of the
 --        copy, or ''; the rest: names
 -- returns how many are new
 -- to be confirmed by replicas: what is not written down is not looked for
 -- include: empty_writes
 
 local sets = {
-  shards = @shards(), shards_copy = @shards_copy(ARGV[4]), plans = @plans(), burying = @burying(),
+  shards = @shards(), shards_copy = @shards_copy(ARGV[4]), plans = @plans(), declaring_lost = @declaring_lost(),
   homes = @homes(ARGV[4]),
 }
 local name = sets[ARGV[3]]

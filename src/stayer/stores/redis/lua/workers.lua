@@ -10,7 +10,7 @@ local function mark_dead(worker)
   call('ZREM', @early(), worker)
 end
 
--- The workers that were given up, the newest first, for people to see: as JSON, with numbers as text, which keeps all digits.
+-- The workers that were declared lost, the newest first, for people to see: as JSON, with numbers as text, which keeps all digits.
 
 local function lost_workers()
   local is_list, kept = pcall(cjson.decode, call('HGET', @meta(), 'lost') or '[]')
@@ -72,7 +72,7 @@ local function held_by(worker)
 end
 
 -- script: workers
--- Store.workers: all that are not buried.
+-- Store.workers: all that are not declared lost.
 -- returns {now, {fields and values of the hash, id, how many tasks it holds}, …}
 -- only reads
 
@@ -86,7 +86,7 @@ end
 return found
 
 -- script: lost_workers
--- Store.lost_workers: those that were given up.
+-- Store.lost_workers: those that were declared lost.
 -- returns JSON, or nothing
 -- only reads
 
@@ -95,7 +95,7 @@ return call('HGET', @meta(), 'lost')
 -- script: note_lost_tasks
 -- Cluster: what a lost worker held in another shard.
 -- ARGV   3 the worker; the rest: ids of tasks
--- returns 1 if it is among those that were given up, else 0
+-- returns 1 if it is among those that were declared lost, else 0
 
 local kept = lost_workers()
 for _, entry in ipairs(kept) do
@@ -168,8 +168,8 @@ publish(@orders(worker), call('HINCRBY', key, 'wakes', 1))
 return {exact(now), {call('HGETALL', key), worker, call('SCARD', @held(worker))}}
 
 -- script: drop_worker
--- Store.drop_worker: bury one on somebody's word.
--- ARGV   3 the worker, 4 its last number, or '' if it does not speak for itself, 5 who gives it up, or '' if it takes its leave
+-- Store.drop_worker: declare one lost on somebody's word.
+-- ARGV   3 the worker, 4 its last number, or '' if it does not speak for itself, 5 who declares it lost, or '' if it takes its leave
 -- returns {values, kept apart} of what it held, or the errors UNKNOWN, LEASELOST, REFUSED (and the
 --         seconds that are left of its lease)
 -- to be confirmed by replicas: what was taken from the dead must not be theirs again
@@ -189,8 +189,8 @@ forget_idle_dead()
 tell_all()
 return {values_of(held)}
 
--- script: bury
--- Store.bury: mark silent workers as dead, and show what all the dead still hold.
+-- script: declare_lost
+-- Store.declare_lost: mark silent workers as dead, and show what all the dead still hold.
 -- ARGV   3 the judge, or '' if it is no worker, 4 the workers with their last numbers (MessagePack: {worker, number, …}),
 --        5 the judge in words
 -- returns {values, kept apart}, or the error LEASELOST
@@ -199,7 +199,7 @@ return {values_of(held)}
 if ARGV[3] ~= '' then
   local judge = call('HMGET', @worker(ARGV[3]), 'number', 'dead')
   if not judge[1] or judge[2] then
-    return redis.error_reply('LEASELOST the judge is not registered, or was buried')
+    return redis.error_reply('LEASELOST the judge is not registered, or was declared lost')
   end
 end
 local silent = cmsgpack.unpack(ARGV[4])
@@ -218,7 +218,7 @@ for _, worker in ipairs(call('SMEMBERS', @dead())) do
 end
 return {values_of(lost)}
 
--- script: bury_here
+-- script: declare_lost_here
 -- Cluster: the registry shard knows the worker no more, or as dead: so it is dead in this shard. One that has beaten here without
 -- the registry shard may believe in a lease of which the judge has seen nothing: it is refused from now on, and what it
 -- holds is its own until that lease is over for certain.

@@ -136,7 +136,7 @@ CREATE TABLE IF NOT EXISTS stayer_tasks (
     losses BIGINT NOT NULL DEFAULT 0,
     orders LONGTEXT, -- JSON array of open orders
     last_order BIGINT NOT NULL DEFAULT 0,
-    returned_from VARCHAR(600), -- 'worker attempt' that burial took the task from
+    returned_from VARCHAR(600), -- 'worker attempt' that the task was taken from as lost
     paused BOOLEAN NOT NULL DEFAULT 0,
     "usage" LONGTEXT, -- JSON object
     start_before DOUBLE,

@@ -292,12 +292,12 @@ ORDER BY "before" IS NULL, "before";
 -- name: beat.orders
 SELECT id, attempt, orders FROM stayer_tasks WHERE holder = ? AND orders IS NOT NULL;
 
--- name: bury.held
+-- name: declare_lost.held
 SELECT {task} FROM stayer_tasks
 WHERE holder IN (SELECT w.id FROM stayer_workers AS w WHERE w.dead = 1)
 ORDER BY seq;
 
--- name: bury.forget
+-- name: declare_lost.forget
 DELETE FROM stayer_workers
 WHERE dead = 1 AND NOT EXISTS (SELECT 1 FROM stayer_tasks AS t WHERE t.holder = stayer_workers.id);
 

@@ -125,7 +125,7 @@ CREATE TABLE stayer_tasks (
     losses bigint NOT NULL DEFAULT 0,
     orders text, -- JSON array of open orders
     last_order bigint NOT NULL DEFAULT 0,
-    returned_from text COLLATE "C", -- 'worker attempt' that burial took the task from
+    returned_from text COLLATE "C", -- 'worker attempt' that the task was taken from as lost
     paused boolean NOT NULL DEFAULT false,
     usage text, -- JSON object
     start_before double precision,

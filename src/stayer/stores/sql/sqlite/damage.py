@@ -85,8 +85,8 @@ _CAREFULLY = {
     ("stayer_workers", "dead"): 1,
 }
 """What is put in the place of a number if 0 would do harm: a worker without a lease, or one that
-keeps its tasks, would be given up with all that it runs (its next beat says how it is); and one
-that was given up would come to life again."""
+keeps its tasks, would be declared lost with all that it runs (its next beat says how it is); and
+one that was declared lost would come to life again."""
 
 
 class _Column(Struct, frozen=True):

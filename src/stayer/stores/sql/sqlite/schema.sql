@@ -99,7 +99,7 @@ CREATE TABLE stayer_tasks (
     losses INTEGER NOT NULL DEFAULT 0,
     orders TEXT, -- JSON array of open orders
     last_order INTEGER NOT NULL DEFAULT 0,
-    returned_from TEXT, -- 'worker attempt' that burial took the task from
+    returned_from TEXT, -- 'worker attempt' that the task was taken from as lost
     paused INTEGER NOT NULL DEFAULT 0,
     usage TEXT, -- JSON object
     start_before REAL CHECK (start_before IS NULL OR typeof(start_before) = 'real'),

@@ -31,7 +31,7 @@ local function give(entry, stood, worker, node, event_text)
   remember(entry, note_given(r[@ID], r), r[@ATTEMPT], event_text)
 end
 
--- The node of a worker; nothing if it is unknown or buried, or, in a shard of a cluster, was introduced and has
+-- The node of a worker; nothing if it is unknown or declared lost, or, in a shard of a cluster, was introduced and has
 -- not proven to be alive. One that drains, or is to, may take no tasks.
 local drains
 local function node_of(worker)
@@ -190,4 +190,4 @@ local function reserve(worker, node, queues, limit, handles)
   return given, problem
 end
 
-local LEASE_LOST = 'LEASELOST the worker is not registered, or was buried'
+local LEASE_LOST = 'LEASELOST the worker is not registered, or was declared lost'

@@ -1,4 +1,4 @@
-"""Store.bury and Store.drop_worker: what becomes of a dead worker and of what it held."""
+"""Store.declare_lost and Store.drop_worker: what becomes of a dead worker and of what it held."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def names(store: Store) -> list[str]:
     return sorted(known.id for known in store.workers())
 
 
-class TestBurying:
+class TestDeclareLost:
     @pytest.fixture(autouse=True)
     def _judge(self, store: Store) -> None:
         register(store, "judge")
@@ -46,7 +46,7 @@ class TestBurying:
         running = started(store, "w", queue="other")
         taken(store, "alive")
 
-        lost = store.bury("judge", {"w": 1})
+        lost = store.declare_lost("judge", {"w": 1})
 
         assert sorted(lost, key=by_id) == sorted([reserved, running], key=by_id)
         assert names(store) == ["alive", "judge"]
@@ -54,7 +54,7 @@ class TestBurying:
     def test_changes_no_task_by_itself(self, store: Store) -> None:
         register(store, "w")
         task = taken(store, "w")
-        store.bury("judge", {"w": 1})
+        store.declare_lost("judge", {"w": 1})
         assert get(store, task.id) == task
         assert store.holdings("w") == [task]
         assert counts(store) == {"reserved": 1}
@@ -63,7 +63,7 @@ class TestBurying:
         register(store, "w")
         task = taken(store, "w")
         beat(store, "w", 2)
-        assert store.bury("judge", {"w": 1}) == []
+        assert store.declare_lost("judge", {"w": 1}) == []
         assert names(store) == ["judge", "w"]
         beat(store, "w", 3)
         assert apply(store, task, Done()).state == "complete"
@@ -71,11 +71,11 @@ class TestBurying:
     def test_needs_the_very_number(self, store: Store) -> None:
         register(store, "w")
         beat(store, "w", 2)
-        assert store.bury("judge", {"w": 3}) == []
+        assert store.declare_lost("judge", {"w": 3}) == []
         assert names(store) == ["judge", "w"]
 
     def test_a_worker_that_nobody_knows_does_nothing(self, store: Store) -> None:
-        assert store.bury("judge", {"stranger": 1}) == []
+        assert store.declare_lost("judge", {"stranger": 1}) == []
         assert names(store) == ["judge"]
 
     def test_takes_several_at_once_and_leaves_the_rest(self, store: Store) -> None:
@@ -84,13 +84,16 @@ class TestBurying:
             register(store, name)
             lost.append(taken(store, name).id)
         beat(store, "b", 2)
-        assert sorted(ids(store.bury("judge", {"a": 1, "b": 1, "c": 1}))) == [lost[0], lost[2]]
+        assert sorted(ids(store.declare_lost("judge", {"a": 1, "b": 1, "c": 1}))) == [
+            lost[0],
+            lost[2],
+        ]
         assert names(store) == ["b", "judge"]
 
     def test_is_for_good(self, store: Store) -> None:
         register(store, "w")
         taken(store, "w")
-        store.bury("judge", {"w": 1})
+        store.declare_lost("judge", {"w": 1})
         for number, nonce in ((2, "new"), (1, "nonce 1"), (1, "new")):
             with pytest.raises(LeaseLost):
                 beat(store, "w", number, nonce=nonce)
@@ -99,36 +102,36 @@ class TestBurying:
     def test_is_for_good_once_the_tasks_are_gone(self, store: Store) -> None:
         register(store, "w")
         taken(store, "w")
-        worker_control.lose(store, store.bury("judge", {"w": 1}))
-        store.bury("judge", {})
+        worker_control.return_lost_tasks(store, store.declare_lost("judge", {"w": 1}))
+        store.declare_lost("judge", {})
         with pytest.raises(LeaseLost):
             beat(store, "w", 2)
         with pytest.raises(LeaseLost):
             take(store, "w")
 
     def test_goes_on_until_nothing_is_held(self, store: Store) -> None:
-        # Given a judge that died after burying a worker, before deciding
+        # Given a judge that died after declaring a worker lost, before deciding
         register(store, "w")
         fill(store, 3)
         held = take(store, "w", limit=3)
-        assert len(store.bury("judge", {"w": 1})) == 3
+        assert len(store.declare_lost("judge", {"w": 1})) == 3
         register(store, "second judge")
 
         # When another judge comes, it is given what is still held
-        lost = store.bury("second judge", {})
+        lost = store.declare_lost("second judge", {})
         assert sorted(ids(lost)) == sorted(ids(held))
-        worker_control.lose(store, lost[:2])
-        assert ids(store.bury("second judge", {})) == [lost[2].id]
-        worker_control.lose(store, lost[2:])
+        worker_control.return_lost_tasks(store, lost[:2])
+        assert ids(store.declare_lost("second judge", {})) == [lost[2].id]
+        worker_control.return_lost_tasks(store, lost[2:])
 
         # Then nothing is left
-        assert store.bury("second judge", {}) == []
+        assert store.declare_lost("second judge", {}) == []
         assert store.holdings("w") == []
         assert counts(store) == {"pending": 3}
 
     def test_forgets_who_holds_nothing(self, store: Store) -> None:
         register(store, "w")
-        assert store.bury("judge", {"w": 1}) == []
+        assert store.declare_lost("judge", {"w": 1}) == []
         assert names(store) == ["judge"]
         with pytest.raises(UnknownWorker):
             store.drop_worker("w")
@@ -136,30 +139,30 @@ class TestBurying:
     def test_may_not_be_done_by_a_stranger(self, store: Store) -> None:
         register(store, "w")
         with pytest.raises(LeaseLost):
-            store.bury("stranger", {"w": 1})
+            store.declare_lost("stranger", {"w": 1})
         assert names(store) == ["judge", "w"]
 
     def test_may_be_done_by_who_is_no_worker(self, store: Store) -> None:
         register(store, "w")
         task = taken(store, "w")
-        assert store.bury(None, {"w": 2}) == []
-        assert store.bury(None, {"w": 1}) == [task]
+        assert store.declare_lost(None, {"w": 2}) == []
+        assert store.declare_lost(None, {"w": 1}) == [task]
         assert names(store) == ["judge"]
-        assert store.bury(None, {}) == [task]
+        assert store.declare_lost(None, {}) == [task]
 
     def test_may_not_be_done_by_the_dead(self, store: Store) -> None:
         register(store, "dead")
         register(store, "w")
         taken(store, "dead")
-        store.bury("judge", {"dead": 1})
+        store.declare_lost("judge", {"dead": 1})
         with pytest.raises(LeaseLost):
-            store.bury("dead", {"w": 1})
+            store.declare_lost("dead", {"w": 1})
         assert names(store) == ["judge", "w"]
 
     def test_a_dead_worker_may_finish_what_is_still_its(self, store: Store) -> None:
         register(store, "w")
         running = started(store, "w")
-        [lost] = store.bury("judge", {"w": 1})
+        [lost] = store.declare_lost("judge", {"w": 1})
         assert apply(store, running, Done("just in time")).state == "complete"
         assert commit(store, lost, WorkerLost()) is None
         assert get(store, running.id).result == "just in time"
@@ -169,7 +172,7 @@ class TestBurying:
         first = started(store, "w")
         clock.advance(1)
         second = fill(store, 1)
-        assert worker_control.lose(store, store.bury("judge", {"w": 1})) == 1
+        assert worker_control.return_lost_tasks(store, store.declare_lost("judge", {"w": 1})) == 1
         back = get(store, first.id)
         assert (back.state, back.worker, back.ending) == ("pending", None, "lost")
         assert (back.interruptions, back.losses, back.failures) == (1, 1, 0)
@@ -180,7 +183,7 @@ class TestBurying:
     def test_a_task_that_was_to_be_cancelled_is(self, store: Store) -> None:
         register(store, "w")
         apply(store, started(store, "w", id="a"), Cancel())
-        worker_control.lose(store, store.bury("judge", {"w": 1}))
+        worker_control.return_lost_tasks(store, store.declare_lost("judge", {"w": 1}))
         task = get(store, "a")
         assert (task.state, task.error and task.error.type) == ("cancelled", "Unproven")
 
@@ -188,9 +191,9 @@ class TestBurying:
         store.set_queue("q", limit=1)
         register(store, "w")
         task = taken(store, "w")
-        lost = store.bury("judge", {"w": 1})
+        lost = store.declare_lost("judge", {"w": 1})
         assert take(store, "judge") == []
-        worker_control.lose(store, lost)
+        worker_control.return_lost_tasks(store, lost)
         assert ids(take(store, "judge")) == [task.id]
 
 
@@ -256,7 +259,7 @@ class TestDroppingAWorker:
         register(store, "w")
         task = taken(store, "w")
         store.drop_worker("w", 1)
-        assert store.bury("judge", {}) == [task]
+        assert store.declare_lost("judge", {}) == [task]
 
     def test_returns_its_tasks_by_the_operators_verb(self, store: Store, clock: Clock) -> None:
         register(store, "w", lease=60)
@@ -291,7 +294,7 @@ def by_id(task: Task) -> str:
 
 
 class TestLostWorkers:
-    """Workers that were given up stay visible, and are workers no more."""
+    """Workers that were declared lost stay visible, and are workers no more."""
 
     @pytest.fixture(autouse=True)
     def _judge(self, store: Store) -> None:
@@ -304,15 +307,15 @@ class TestLostWorkers:
         clock.advance(300)
         beat(store, "judge", 2)
 
-        worker_control.lose(store, store.bury("judge", {"w": 1}))
-        store.bury("judge", {})
+        worker_control.return_lost_tasks(store, store.declare_lost("judge", {"w": 1}))
+        store.declare_lost("judge", {})
 
         [lost] = known_lost_workers(store, store.workers())
         assert (lost.id, lost.node, lost.pid) == ("w", worker("w").node, worker("w").pid)
         assert (lost.running, lost.tasks) == (1, (task.id,))
         assert lost.beat_at == pytest.approx(last_beat)
         assert lost.lost_at == pytest.approx(last_beat + 300, abs=30)
-        assert why(lost).endswith("then given up by worker judge")
+        assert why(lost).endswith("then declared lost by worker judge")
         assert names(store) == ["judge"]
         assert store.holdings("w") == []
         with pytest.raises(UnknownWorker):
@@ -336,7 +339,7 @@ class TestLostWorkers:
     ) -> None:
         for name in ("w", "back"):
             register(store, name)
-        store.bury("judge", {"w": 1, "back": 1})
+        store.declare_lost("judge", {"w": 1, "back": 1})
         register(store, "back")
         assert [lost.id for lost in known_lost_workers(store, store.workers())] == ["w"]
         clock.advance(KEPT_S + 60)

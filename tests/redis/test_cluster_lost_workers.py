@@ -1,4 +1,4 @@
-"""A worker of a cluster that is slow: it is buried between two of its steps."""
+"""A worker of a cluster that is slow: it is declared lost between two of its steps."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def with_a_worker(*queues: str) -> Callable[[Store], None]:
     return prepare
 
 
-def bury(store: Store) -> None:
-    """All of a burial, by who has heard nothing for long enough."""
+def declare_lost(store: Store) -> None:
+    """Declare the worker lost, by who has heard nothing for long enough, until nothing is held."""
     numbers = {each.id: each.number for each in store.workers() if each.id == "w"}
-    while lost := store.bury("judge", numbers):
-        worker_control.lose(store, lost)
+    while lost := store.declare_lost("judge", numbers):
+        worker_control.return_lost_tasks(store, lost)
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def bury(store: Store) -> None:
         pytest.param(with_a_worker("q"), take_elsewhere, id="a reserve in another queue"),
     ],
 )
-def test_what_a_worker_gets_that_is_buried_between_two_steps_comes_back(
+def test_what_a_worker_gets_that_is_declared_lost_between_two_steps_comes_back(
     cluster: Cluster, prepare: Callable[[Store], None], step: Callable[[Store], None]
 ) -> None:
-    for store in interruptions(cluster, 1, prepare, step, bury):
-        bury(store)
+    for store in interruptions(cluster, 1, prepare, step, declare_lost):
+        declare_lost(store)
         assert store.holdings("w") == []
         with pytest.raises(LeaseLost):
             take(store, queues=QUEUES)
@@ -129,11 +129,11 @@ def test_nor_is_a_beat_that_a_reserve_overtakes(
     assert len(given) == 1
 
 
-def test_who_was_buried_while_it_was_introduced_is_given_nothing(
+def test_who_was_declared_lost_while_it_was_introduced_is_given_nothing(
     store: ClusterStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though the lobby went away before it could be asked again."""
-    moved_in_between(store, monkeypatch, lambda: bury(store))
+    moved_in_between(store, monkeypatch, lambda: declare_lost(store))
 
     def away(*_: object) -> None:
         raise StoreUnreachable("the lobby does not answer")
