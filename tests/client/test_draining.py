@@ -9,7 +9,7 @@ import pytest
 from stayer import Client
 from stayer.core.errors import Refused
 from stayer.service.control import workers as worker_control
-from stayer.service.lease.heartbeat import Heart
+from stayer.service.lease.heartbeat import Heartbeat
 from tests.contract.builders import PATIENCE, fill
 from tests.faults.fleet import until
 
@@ -20,11 +20,11 @@ def test_a_listener_that_is_told_to_drain_takes_no_more(client: Client) -> None:
         task = listener.listen(0)
         assert task is not None
         worker_control.drain(client.store, listener.worker.id)
-        assert listener.heart is not None
-        listener.heart.beat_now()
+        assert listener.heartbeat is not None
+        listener.heartbeat.beat_now()
         with pytest.raises(Refused, match="drain"):
             listener.listen(0)
-        listener.heart.beat_now()
+        listener.heartbeat.beat_now()
         assert client.store.workers()[0].state == "DRAINING"
         client.get_processor(task).complete("done")
     assert client.get_task(task.id).state == "complete"
@@ -60,18 +60,18 @@ def test_a_listener_takes_from_the_queues_that_an_operator_names(client: Client)
 def test_what_an_operator_wants_while_a_listener_registers_is_seen(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start = Heart.start
+    start = Heartbeat.start
 
-    def start_and_be_ordered(heart: Heart) -> None:
-        start(heart)
+    def start_and_be_ordered(heartbeat: Heartbeat) -> None:
+        start(heartbeat)
         client.set_worker(client.workers()[0].id, add_queues="b")
-        heart.beat_now()
+        heartbeat.beat_now()
 
-    monkeypatch.setattr(Heart, "start", start_and_be_ordered)
+    monkeypatch.setattr(Heartbeat, "start", start_and_be_ordered)
     with client.get_listener("a") as listener:
         assert listener.listen(0) is None
-        assert listener.heart is not None
-        listener.heart.beat_now()
+        assert listener.heartbeat is not None
+        listener.heartbeat.beat_now()
         assert client.workers()[0].queues == ("a", "b")
 
 
@@ -84,8 +84,8 @@ def test_a_listener_that_is_to_stop_leaves_when_it_is_closed(client: Client) -> 
     )
     dropping.start()
     until(lambda: client.workers()[0].order is not None, "for it to be told")
-    assert listener.heart is not None
-    listener.heart.beat_now()
+    assert listener.heartbeat is not None
+    listener.heartbeat.beat_now()
     with pytest.raises(Refused, match="drain"):
         listener.listen(0)
     assert client.get_task(id).state == "reserved"

@@ -162,8 +162,8 @@ def test_progress_reaches_the_record_with_the_next_beat(
     processor.start()
     processor.progress(1, 4)
     processor.progress(2, 4, "half way")
-    assert listener.heart is not None
-    listener.heart.beat_now()
+    assert listener.heartbeat is not None
+    listener.heartbeat.beat_now()
     progress = task.refresh().progress
     assert progress is not None
     assert (progress.done, progress.total, progress.message) == (2, 4, "half way")
@@ -174,8 +174,8 @@ def test_what_remains_is_unknown_at_first(
     listener: Listener, processor: Processor, task: TaskHandle[Any]
 ) -> None:
     processor.progress(1, 4)
-    assert listener.heart is not None
-    listener.heart.beat_now()
+    assert listener.heartbeat is not None
+    listener.heartbeat.beat_now()
     progress = task.refresh().progress
     assert progress is not None
     assert progress.remaining is None

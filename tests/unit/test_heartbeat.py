@@ -1,4 +1,4 @@
-"""How a worker's heart goes on when beats fail."""
+"""How a worker's heartbeat goes on when beats fail."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from stayer.core.submit.checks import new_task
 from stayer.core.worker_model import EVERYTHING, Beat, Worker
 from stayer.keeper import tree
 from stayer.service.control import tasks as control
-from stayer.service.lease.heartbeat import Heart, moment
+from stayer.service.lease.heartbeat import Heartbeat, moment
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.worker import attempt as held_module
@@ -214,12 +214,12 @@ def test_whoever_takes_leave_hands_back_only_what_is_over(hands: Hands) -> None:
     me = Worker(id=hands.state.worker_id, node="here", pid=1)
 
     def leave() -> bool:
-        heart = Heart(
+        heartbeat = Heartbeat(
             hands.store, me, on_orders=lambda _: None, on_lost=lambda: None,
             last_number=hands.store.workers()[0].number,
         )  # fmt: skip
-        heart.start()
-        return heart.stop(lambda task: is_over(hands.state.run_for(task)))
+        heartbeat.start()
+        return heartbeat.stop(lambda task: is_over(hands.state.run_for(task)))
 
     with open(held.run.folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # as its keeper does
@@ -330,7 +330,7 @@ def test_a_lease_counts_from_before_it_was_asked_for(
 
     monkeypatch.setattr(hands.store, "beat", noted)
     me = Worker(id=hands.state.worker_id, node="here", pid=1, lease=30.0)
-    heart = Heart(
+    heartbeat = Heartbeat(
         hands.store,
         me,
         on_orders=print,
@@ -338,7 +338,7 @@ def test_a_lease_counts_from_before_it_was_asked_for(
         on_beat=lambda until, answer: good_until.append(until),
         last_number=1,
     )
-    heart.beat_now()
+    heartbeat.beat_now()
     assert good_until[0] <= asked[0] + me.lease
 
 
@@ -356,7 +356,7 @@ def test_a_pause_while_the_store_is_asked_is_not_added_to_the_lease(
 
     monkeypatch.setattr(time, "time", lambda: now() + ahead)
     me = Worker(id=hands.state.worker_id, node="here", pid=1, lease=30.0)
-    heart = Heart(
+    heartbeat = Heartbeat(
         hands.store,
         me,
         on_orders=print,
@@ -365,12 +365,12 @@ def test_a_pause_while_the_store_is_asked_is_not_added_to_the_lease(
         last_number=1,
     )
     monkeypatch.setattr(hands.store, "beat", paused)
-    heart.beat_now()
+    heartbeat.beat_now()
     assert good_until[0] < moment() + me.lease - 19.0
     monkeypatch.setattr(hands.store, "beat", beat)
-    heart.beat_now()
+    heartbeat.beat_now()
     monkeypatch.setattr(hands.store, "beat", paused)
-    heart.beat_now()
+    heartbeat.beat_now()
     assert good_until[0] < good_until[1] == good_until[2]  # no beat moves its end back
 
 
@@ -383,7 +383,7 @@ class SlowJudge:
         self.good_until: list[float] = []
         self.error: Exception | None = None
         monkeypatch.setattr(hands.store, "declare_lost", self._declare_lost)
-        self.heart = Heart(
+        self.heartbeat = Heartbeat(
             hands.store,
             Worker(id=hands.state.worker_id, node="here", pid=1, lease=3600.0),
             on_orders=print,
@@ -391,7 +391,7 @@ class SlowJudge:
             on_beat=lambda until, answer: self.good_until.append(until),
             last_number=1,
         )
-        self.heart._judged_at = -math.inf  # it is time for one
+        self.heartbeat._judged_at = -math.inf  # it is time for one
 
     def _declare_lost(self, judge: str, silent: dict[str, int]) -> list[Task]:
         self.seen.append(silent)
@@ -403,7 +403,7 @@ class SlowJudge:
 
     def beat_until(self, condition: Callable[[], bool]) -> None:
         for _ in range(1000):
-            self.heart.beat_now()
+            self.heartbeat.beat_now()
             if condition():
                 return
             time.sleep(0.001)
@@ -419,12 +419,12 @@ def judge(hands: Hands, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowJudge]:
 
 def test_beats_go_on_while_dead_workers_are_declared_lost(judge: SlowJudge) -> None:
     """Replicas may have to confirm that, and be away: it is no reason to lose a lease."""
-    heart, good_until = judge.heart, judge.good_until
-    heart.beat_now()
+    heartbeat, good_until = judge.heartbeat, judge.good_until
+    heartbeat.beat_now()
     assert judge.begun.wait(PATIENCE)
-    heart.beat_now()
-    heart._judged_at = -math.inf
-    heart.beat_now()
+    heartbeat.beat_now()
+    heartbeat._judged_at = -math.inf
+    heartbeat.beat_now()
     assert good_until == sorted(set(good_until))
     assert (len(good_until), judge.seen) == (3, [{}]), "one thread at a time"
     judge.over.set()
@@ -439,20 +439,20 @@ def test_declaring_lost_that_failed_is_tried_again_with_the_next_beat(judge: Slo
     judge.error = None
     before = len(judge.seen)
     judge.beat_until(lambda: len(judge.seen) > before)
-    judging = judge.heart._judging
+    judging = judge.heartbeat._judging
     assert judging is not None
     judging.join()
     done = len(judge.seen)
     for _ in range(3):
-        judge.heart.beat_now()
+        judge.heartbeat.beat_now()
     assert len(judge.seen) == done, "until a lease has passed"
 
 
 def test_who_leaves_its_tasks_to_another_does_not_wait_for_its_judge(judge: SlowJudge) -> None:
-    judge.heart.beat_now()
+    judge.heartbeat.beat_now()
     assert judge.begun.wait(PATIENCE)
-    judge.heart.abandon()
-    judging = judge.heart._judging
+    judge.heartbeat.abandon()
+    judging = judge.heartbeat._judging
     assert judging is not None
     assert judging.is_alive()
 
@@ -460,12 +460,12 @@ def test_who_leaves_its_tasks_to_another_does_not_wait_for_its_judge(judge: Slow
 def test_who_takes_leave_beats_until_dead_workers_are_declared_lost(
     judge: SlowJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge.heart.beat_now()
+    judge.heartbeat.beat_now()
     assert judge.begun.wait(PATIENCE)
-    leaving = threading.Thread(target=judge.heart.stop)
+    leaving = threading.Thread(target=judge.heartbeat.stop)
     leaving.start()
-    until(lambda: not judge.heart._may_judge, "for it to leave")
-    assert not judge.heart._stopping
+    until(lambda: not judge.heartbeat._may_judge, "for it to leave")
+    assert not judge.heartbeat._stopping
     judge.over.set()
     leaving.join(PATIENCE)
     assert not leaving.is_alive()

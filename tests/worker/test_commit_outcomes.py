@@ -20,7 +20,7 @@ from stayer.core.model import Change, Fault, Order, Progress, Report, Task
 from stayer.core.submit.checks import new_task
 from stayer.core.worker_model import EVERYTHING, Worker
 from stayer.service.control import workers as worker_control
-from stayer.service.lease.heartbeat import Heart
+from stayer.service.lease.heartbeat import Heartbeat
 from stayer.store import Store
 from stayer.worker.attempt import HeldAttempt
 from stayer.worker.commit_outcomes import settle_outcomes
@@ -196,7 +196,7 @@ def test_what_a_pool_held_is_handed_back_only_when_it_is_gone(hands: Hands) -> N
     options = ThreadOptions(store=hands.store.url, app="none", names=(), threads=1)
     worker = ThreadsWorker(hands.store, hands.state, options)
     me = Worker(id=hands.state.worker_id, node="here", pid=1)
-    worker._heart = Heart(hands.store, me, on_orders=print, on_lost=print, last_number=1)
+    worker._heartbeat = Heartbeat(hands.store, me, on_orders=print, on_lost=print, last_number=1)
     arguments = [sys.executable, "-c", HOLD, str(hands.state.path / LOCK)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE) as pool, killing(pool):
         assert pool.stdout is not None

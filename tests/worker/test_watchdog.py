@@ -21,7 +21,7 @@ def test_who_stands_still_for_want_of_a_lease_is_not_silent(has_lease: bool) -> 
     pool._pings, pool._pongs = 1, 0
     pool._asked_at = pool._ready_at = awake() - LONG
     worker = SimpleNamespace(
-        _heart=SimpleNamespace(is_current=lambda: has_lease),
+        _heartbeat=SimpleNamespace(is_current=lambda: has_lease),
         _watchdog=Watchdog(LONG, 0.0, None),
         _answered_at=0.0,
         _be_stuck_since=lambda answered_at: None,

@@ -1,5 +1,5 @@
 """The server that `stayer up` runs beside its worker: a process of its own, so that nothing that
-somebody asks of it keeps the heart of the worker waiting.
+somebody asks of it keeps the worker's heartbeat waiting.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Client:
         self.store = store
         self.defaults = Defaults(settings.owner, settings.retries, settings.submitter or None)
         self._lease = settings.lease
-        # A listener that beats is kept alive by its heart.
+        # A listener that beats is kept alive by the thread that does it.
         self._listeners: WeakValueDictionary[str, Listener] = WeakValueDictionary()
 
     def __repr__(self) -> str:

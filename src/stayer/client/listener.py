@@ -29,7 +29,7 @@ from stayer.core.version import __version__
 from stayer.core.worker_model import Handles, Orders, Worker, WorkerOrder
 from stayer.service.control import tasks as control
 from stayer.service.degraded.partial import held_by
-from stayer.service.lease.heartbeat import Heart
+from stayer.service.lease.heartbeat import Heartbeat
 from stayer.service.upkeep import due_work
 from stayer.store import Store, Waiter
 
@@ -68,7 +68,7 @@ class Listener:
                 f"a lease of {lease:g} s is too short: give {SMALLEST_LEASE:g} s or more"
             )
         check_heartbeat(heartbeat, lease)
-        self._heartbeat = heartbeat
+        self._interval_s = heartbeat
         self.queues = tuple(dict.fromkeys(queues))
         self.worker = Worker(
             id=_new_identity(node),
@@ -81,7 +81,7 @@ class Listener:
         )
         self._store = store
         self._handles = handles
-        self._heart: Heart | None = None
+        self._heartbeat: Heartbeat | None = None
         self._closed = False
         self._lost = False
         self._draining = False
@@ -177,10 +177,11 @@ class Listener:
         self._closed = True
         self.ring()
         with self._life:
-            heart, self._heart = self._heart, None
-        if heart is not None and os.getpid() == self.worker.pid:  # a fork leaves it to its parent
+            heartbeat, self._heartbeat = self._heartbeat, None
+        # A fork leaves it to its parent.
+        if heartbeat is not None and os.getpid() == self.worker.pid:
             with suppress(LeaseLost, UnknownWorker):  # then it has been declared lost
-                heart.stop()
+                heartbeat.stop()
 
     @property
     def closed(self) -> bool:
@@ -195,9 +196,9 @@ class Listener:
     # For the processors of its tasks
 
     @property
-    def heart(self) -> Heart | None:
+    def heartbeat(self) -> Heartbeat | None:
         """What beats for it in this process."""
-        return self._heart if os.getpid() == self.worker.pid else None
+        return self._heartbeat if os.getpid() == self.worker.pid else None
 
     def is_cancelled(self, task: Task) -> bool:
         """Tell whether an order to cancel has come for this attempt."""
@@ -218,17 +219,17 @@ class Listener:
     def _start(self) -> None:
         with self._life:
             self._check()
-            if self._heart is None:
+            if self._heartbeat is None:
                 # Kept only if its first beat got through: else the next call tries another.
-                heart = Heart(
+                heartbeat = Heartbeat(
                     self._store, self.worker, on_orders=self._obey, on_lost=self._lose,
-                    on_drain=self._drain, on_order=self._change, interval=self._heartbeat,
+                    on_drain=self._drain, on_order=self._change, interval=self._interval_s,
                 )  # fmt: skip
-                heart.start()
-                self._heart = heart
-                # What was ordered before there was a heart to tell.
+                heartbeat.start()
+                self._heartbeat = heartbeat
+                # What was ordered before there was a heartbeat to tell.
                 if self._draining or self.queues != self.worker.queues:
-                    self._describe(heart)
+                    self._describe(heartbeat)
 
     def _check(self, *, taking: bool = True) -> None:
         if self._closed:
@@ -324,13 +325,13 @@ class Listener:
         for order in orders.orders:
             if order.verb == "cancel":
                 self._cancelled.add((orders.id, orders.attempt))
-                if self._heart is not None:
+                if self._heartbeat is not None:
                     report = Report(id=orders.id, attempt=orders.attempt, acknowledged=order.number)
-                    self._heart.report(report)
+                    self._heartbeat.report(report)
 
     def _drain(self) -> None:
         self._draining = True
-        self._describe(self._heart)
+        self._describe(self._heartbeat)
         self.ring()
 
     def _change(self, order: WorkerOrder) -> None:
@@ -340,13 +341,13 @@ class Listener:
         if order.grace is not None:
             return
         self.queues = self.worker.queues if order.queues is None else order.queues
-        self._describe(self._heart)
+        self._describe(self._heartbeat)
         self.ring()
 
-    def _describe(self, heart: Heart | None) -> None:
+    def _describe(self, heartbeat: Heartbeat | None) -> None:
         """Let people see what it listens to now, and whether it drains."""
-        if heart is not None:
-            heart.describe(replace(self.worker, queues=self.queues, draining=self._draining))
+        if heartbeat is not None:
+            heartbeat.describe(replace(self.worker, queues=self.queues, draining=self._draining))
 
     def _lose(self) -> None:
         self._lost = True

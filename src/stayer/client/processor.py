@@ -28,7 +28,7 @@ from stayer.core.retries import class_name
 from stayer.core.units import format_size
 from stayer.service import tracing, upstream_results
 from stayer.service.control import tasks as control
-from stayer.service.lease.heartbeat import Heart
+from stayer.service.lease.heartbeat import Heartbeat
 from stayer.store import Store
 
 CANCEL_CHECK_S = 1.0
@@ -131,7 +131,7 @@ class Processor:
         self._check()
         if self._cancelled:
             return True
-        if self._listener is not None and self._listener.heart is not None:
+        if self._listener is not None and self._listener.heartbeat is not None:
             self._cancelled = self._listener.is_cancelled(self._held)
         elif time.monotonic() >= self._looked_at + CANCEL_CHECK_S:
             self._cancelled = self._ask_store()
@@ -187,9 +187,9 @@ class Processor:
                 f"{format_size(CHECKPOINT_LIMIT)}: store the data elsewhere and keep where it is"
             )
         held = self._held
-        heart = self._report(Report(id=held.id, attempt=held.attempt, checkpoint=data))
+        heartbeat = self._report(Report(id=held.id, attempt=held.attempt, checkpoint=data))
         try:
-            heart.beat_now()
+            heartbeat.beat_now()
         except LeaseLost:
             self._check()
         self._ask_store()  # what is no longer held was not kept
@@ -257,16 +257,16 @@ class Processor:
             )
         return current.cancel_wanted
 
-    def _report(self, report: Report) -> Heart:
+    def _report(self, report: Report) -> Heartbeat:
         self._check()
-        heart = None if self._listener is None else self._listener.heart
-        if heart is None:
+        heartbeat = None if self._listener is None else self._listener.heartbeat
+        if heartbeat is None:
             raise Refused(
                 f"news of task {report.id} travels with the heartbeat of its listener: report "
                 "progress and checkpoints in the process that listens"
             )
-        heart.report(report)
-        return heart
+        heartbeat.report(report)
+        return heartbeat
 
     def _remaining(self, done: float, total: float | None) -> float | None:
         """Seconds to the end at the pace since the first report, which may follow a restore."""

@@ -28,7 +28,7 @@ _DEATH_TIMEOUT_S = 30.0
 
 
 class HeldAttempts:
-    """All of them; the thread of the heart reads along."""
+    """All of them; the thread of the heartbeat reads them, too."""
 
     def __init__(self, state: StateDirectory, bell: Bell) -> None:
         self._state = state

@@ -1,5 +1,5 @@
-"""What every worker has: a lease that a heart keeps, ears for signals and orders, and a loop that
-nothing ends but a word from outside.
+"""What every worker has: a lease that a heartbeat renews, signals and orders that it listens to,
+and a loop that nothing ends but a word from outside.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stayer.core.model import Report, Task
 from stayer.core.units import format_duration
 from stayer.core.worker_model import Beat, Orders, Worker, WorkerOrder
 from stayer.service.degraded import log_once
-from stayer.service.lease.heartbeat import Heart, moment
+from stayer.service.lease.heartbeat import Heartbeat, moment
 from stayer.store import Store, known_workers
 from stayer.worker.backoff import Backoff
 from stayer.worker.signals import Signals
@@ -39,9 +39,9 @@ class BeatingWorker(ABC):
     def __init__(self, store: Store, state: StateDirectory, heartbeat: float | None = None) -> None:
         """`heartbeat`: how often to beat, in seconds; None: eight times in a lease."""
         self._store = store
-        self._heartbeat = heartbeat
+        self._interval_s = heartbeat
         self._state = state
-        self._heart: Heart | None = None
+        self._heartbeat: Heartbeat | None = None
         self._orders: deque[Orders] = deque()
         self._patience = Backoff()
         self._signals = Signals(self._patience.take_interrupt, self._patience.shorten_call)
@@ -113,9 +113,9 @@ class BeatingWorker(ABC):
 
     def _start_heartbeat(self) -> None:
         """Register, however long the store takes to answer."""
-        while self._heart is None and not (self._leaving or self._stopping):
+        while self._heartbeat is None and not (self._leaving or self._stopping):
             try:
-                self._heart = self._register()
+                self._heartbeat = self._register()
                 self._has_begun = True
             except LeaseLost:
                 self._lease_lost = False
@@ -130,8 +130,8 @@ class BeatingWorker(ABC):
                 self._bell.sleep(self._patience.next_pause())
                 self._handle_signals()
 
-    def _register(self) -> Heart:
-        """Register and return a heart that beats; raises LeaseLost if the identity is no longer
+    def _register(self) -> Heartbeat:
+        """Register and return a heartbeat that runs; raises LeaseLost if the identity is no longer
         worth anything.
         """
         if self._is_in_its_store:
@@ -141,7 +141,7 @@ class BeatingWorker(ABC):
             self._is_in_its_store = True
         about = self._describe_worker()
         last_number = self._last_number(about.id)
-        heart = Heart(
+        heartbeat = Heartbeat(
             self._store,
             about,
             on_orders=self._on_orders,
@@ -151,11 +151,11 @@ class BeatingWorker(ABC):
             on_drain=lambda: self._signals.add(SIGUSR1, self._bell),
             on_order=self._on_worker_order,
             last_number=last_number,
-            interval=self._heartbeat,
+            interval=self._interval_s,
         )
-        heart.start()
+        heartbeat.start()
         logger.info("worker %s takes tasks from %s", about.id, ", ".join(about.queues))
-        return heart
+        return heartbeat
 
     def _last_number(self, id: str) -> int:
         """Return the number of the last beat of this identity; 0 if it is a new one. Raises
@@ -184,19 +184,19 @@ class BeatingWorker(ABC):
         ) is not None:
             logger.warning("%s: asking the store what is still ours", away)
             self._was_away = True
-        if self._was_away and self._heart is not None and self._try(self._heart.beat_now):
+        if self._was_away and self._heartbeat is not None and self._try(self._heartbeat.beat_now):
             self._was_away = False
 
     def _abandon_heartbeat(self) -> None:
-        if self._heart is not None:
-            self._heart.abandon()
-            self._heart = None
+        if self._heartbeat is not None:
+            self._heartbeat.abandon()
+            self._heartbeat = None
 
     def _take_leave(self) -> None:
         """Take leave of the store, and of the identity."""
-        if self._heart is not None:
+        if self._heartbeat is not None:
             try:
-                if self._heart.stop(self._has_ended):
+                if self._heartbeat.stop(self._has_ended):
                     self._state.forget_identity()
                 else:
                     logger.warning("something still runs here: leaving it to the next worker")
@@ -232,8 +232,8 @@ class BeatingWorker(ABC):
         return True
 
     def _send_description(self) -> None:
-        if self._heart is not None:
-            self._heart.describe(self._describe_worker())
+        if self._heartbeat is not None:
+            self._heartbeat.describe(self._describe_worker())
 
     # Between the threads
 

@@ -1,6 +1,6 @@
 """Telling of tasks that stand still for want of a lease, when that happens.
 
-By a thread of its own: while the store is away, the loop and the heart wait for its answer.
+By a thread of its own: while the store is away, the loop and the heartbeat wait for its answer.
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ _KEEPER_POLL_S = 1.0
 
 
 class Leases:
-    """Those of one identity after the other. Written by the thread of the heart, and read by it."""
+    """Those of one identity after the other. Written by the thread of the heartbeat, and read by
+    it.
+    """
 
     def __init__(self, store: StoreBase, state: StateDirectory, length: float) -> None:
         self._state = state

@@ -19,7 +19,7 @@ from stayer.core.lifecycle import decide
 from stayer.core.model import RUNNING, Report, Task
 from stayer.core.version import __version__
 from stayer.core.worker_model import Beat, Worker, WorkerOrder
-from stayer.service.lease.heartbeat import Heart, moment
+from stayer.service.lease.heartbeat import Heartbeat, moment
 from stayer.service.upkeep import due_work
 from stayer.service.upkeep.queue_stats import Sampler
 from stayer.store import Store
@@ -157,7 +157,7 @@ class WorkerLoop(BeatingWorker):
             adopted = Note("adopted", f"by process {os.getpid()} of its worker")
             self._store.commit([decide(held.task, adopted)])
 
-    def _register(self) -> Heart:
+    def _register(self) -> Heartbeat:
         self._listen()
         return super()._register()
 
@@ -198,7 +198,7 @@ class WorkerLoop(BeatingWorker):
                 "leaving %s running for the next worker", self._holdings.describe_number("task")
             )
             self._abandon_heartbeat()
-        elif self._heart is not None or self._store_is_away:
+        elif self._heartbeat is not None or self._store_is_away:
             self._nursery.retire()
             if not self._stopping:
                 self._take_leave()
@@ -328,9 +328,9 @@ class WorkerLoop(BeatingWorker):
             if held is None:
                 continue
             last = carry_out(held, orders.orders)
-            if self._heart is not None:
+            if self._heartbeat is not None:
                 report = Report(id=orders.id, attempt=orders.attempt, acknowledged=last)
-                self._heart.report(report)
+                self._heartbeat.report(report)
 
     def _see_to_preparations(self) -> None:
         """Answer those whose code is being prepared."""
@@ -363,12 +363,12 @@ class WorkerLoop(BeatingWorker):
             self._next_reconcile = 0.0
 
     def _show_to_watchers(self) -> None:
-        if self._heart is not None and self._heart.watched:
+        if self._heartbeat is not None and self._heartbeat.watched:
             self._holdings.show()
 
     def _send_urgent_news(self) -> None:
-        if self._heart is not None and self._holdings.have_urgent_news():
-            self._try(self._heart.beat_now)
+        if self._heartbeat is not None and self._holdings.have_urgent_news():
+            self._try(self._heartbeat.beat_now)
 
     def _commit_notes(self) -> None:
         """Commit what happened to tasks that run on."""
@@ -395,11 +395,11 @@ class WorkerLoop(BeatingWorker):
         mine = [held for held in ended if held.task.worker == self._state.worker_id]
         for held in mine:
             held.note_freeze()
-        if self._heart is not None and any(held.has_news() for held in mine):
+        if self._heartbeat is not None and any(held.has_news() for held in mine):
             before, left = 0, 1
             while left and left != before:  # one that can't be read must not keep us here
                 before = sum(held.count_unsent_bytes() for held in mine)
-                self._heart.beat_now()
+                self._heartbeat.beat_now()
                 left = sum(held.count_unsent_bytes() for held in mine)
         for held in mine:
             if held.unsent_notes and held.task.state in RUNNING and held.known:
@@ -428,11 +428,11 @@ class WorkerLoop(BeatingWorker):
         fenced = look_now or len(self._holdings.list_fenced()) > 0
         if now < self._next_reconcile and not fenced:
             return
-        if self._heart is None or not self._heart.is_current():
+        if self._heartbeat is None or not self._heartbeat.is_current():
             return
         # A beat that waited for the store renews the lease by little: what goes on would stand
         # still again at once.
-        if fenced and not self._heart.is_fresh() and not self._try(self._heart.beat_now):
+        if fenced and not self._heartbeat.is_fresh() and not self._try(self._heartbeat.beat_now):
             return
         if self._try(
             lambda: reconcile(

@@ -54,7 +54,7 @@ def retry_pause(failures: int) -> float:
     return _FIRST_RETRY_S * 2.0 ** min(failures - 1, _MOST_DOUBLINGS)
 
 
-class Heart:
+class Heartbeat:
     """The lease of one worker identity, kept by a thread of its own."""
 
     def __init__(
@@ -113,7 +113,7 @@ class Heart:
         self.beat_now()
         self._waiter = self._store.waiter(self._worker.id, ())
         self._thread = threading.Thread(
-            target=self._run, name=f"heart of {self._worker.id}", daemon=True
+            target=self._run, name=f"heartbeat of {self._worker.id}", daemon=True
         )
         self._thread.start()
 

@@ -147,7 +147,7 @@ class ThreadsWorker(BeatingWorker):
         is_ending = self._stopping or self._draining
         if not is_ending or self._pool is not None or not is_gone(self._state.path):
             return False
-        has_nothing = self._took_back or self._heart is None or not self._stopping
+        has_nothing = self._took_back or self._heartbeat is None or not self._stopping
         return has_nothing or self._has_waited_long_enough(_WHAT_THREADS_HELD)
 
     def _end(self) -> None:
@@ -156,7 +156,7 @@ class ThreadsWorker(BeatingWorker):
             write_excuse(self._state.path, self._why)
         if not self._stopping:
             self._take_leave()
-        elif self._heart is not None and not (self._took_back and self._takes_leave_in_time()):
+        elif self._heartbeat is not None and not (self._took_back and self._takes_leave_in_time()):
             self._leave_uncommitted("its name" if self._took_back else _WHAT_THREADS_HELD)
         self._state.close()
 
@@ -245,7 +245,7 @@ class ThreadsWorker(BeatingWorker):
     def _watch(self, pool: PoolProcess) -> None:
         """Say so if its threads don't answer, and kill it for those that are past their time."""
         now = awake()
-        if self._heart is None or not self._heart.is_current():
+        if self._heartbeat is None or not self._heartbeat.is_current():
             pool.extend_answer_deadline(now)  # the machine slept, and its guard has it stand still
         silence = self._watchdog.silence(pool, now)
         if silence is None:
@@ -282,8 +282,8 @@ class ThreadsWorker(BeatingWorker):
     def _be_stuck_since(self, answered_at: float | None) -> None:
         self._answered_at = answered_at
         self._send_description()
-        if self._heart is not None:
-            self._heart.beat_now()
+        if self._heartbeat is not None:
+            self._heartbeat.beat_now()
 
     def _explain(self, code: int) -> None:
         """Say why the pool is gone, and whether what it ran may have done that."""
@@ -291,8 +291,8 @@ class ThreadsWorker(BeatingWorker):
             self._why, self._charged = "its worker stopped", False
         elif code == LOST_LEASE:
             self._why, self._charged = "its lease was refused", False
-            if self._heart is not None:
-                self._try(self._heart.beat_now)  # which will say the same, if it is so
+            if self._heartbeat is not None:
+                self._try(self._heartbeat.beat_now)  # which will say the same, if it is so
         elif code < 0:
             # The guard died: by its timer, before the lease ended.
             self._why, self._charged = "its lease was over", False
@@ -318,7 +318,7 @@ class ThreadsWorker(BeatingWorker):
 
     def _take_back(self) -> None:
         """Give to others what the pool held when it ended, or the one of the worker before."""
-        if self._took_back or self._pool is not None or self._lease_lost or self._heart is None:
+        if self._took_back or self._pool is not None or self._lease_lost or self._heartbeat is None:
             return
         if is_gone(self._state.path):
             self._took_back = self._try(self._hand_back)
@@ -348,7 +348,7 @@ class ThreadsWorker(BeatingWorker):
     def _start_pool(self) -> None:
         if self._pool is not None or not self._took_back or self._stopping or self._draining:
             return
-        if self._heart is None or not self._heart.is_current() or moment() < self._start_at:
+        if self._heartbeat is None or not self._heartbeat.is_current() or moment() < self._start_at:
             return
         options = self._options
         self._started_at = moment()
@@ -378,12 +378,12 @@ class ThreadsWorker(BeatingWorker):
         while self._orders:
             orders = self._orders.popleft()
             key, last = (orders.id, orders.attempt), orders.orders[-1].number
-            if self._passed_on.get(key, 0) >= last or self._pool is None or self._heart is None:
+            if self._passed_on.get(key, 0) >= last or self._pool is None or self._heartbeat is None:
                 continue
             self._passed_on[key] = last
             self._try(lambda orders=orders: self._refuse_in_part(orders))  # type: ignore[misc]
             self._send(protocol.Ask(orders))
-            self._heart.report(Report(id=orders.id, attempt=orders.attempt, acknowledged=last))
+            self._heartbeat.report(Report(id=orders.id, attempt=orders.attempt, acknowledged=last))
 
     def _refuse_in_part(self, orders: Orders) -> None:
         """Say in its history what can't be done to a thread. Mostly nobody asks: see `control`."""
@@ -395,9 +395,13 @@ class ThreadsWorker(BeatingWorker):
             self._store.commit([decide(task, each) for each in tell])
 
     def _send_urgent_news(self) -> None:
-        pool, heart = self._pool, self._heart
-        if pool is not None and heart is not None and any(news.urgent for news in list(pool.news)):
-            self._try(heart.beat_now)
+        pool, heartbeat = self._pool, self._heartbeat
+        if (
+            pool is not None
+            and heartbeat is not None
+            and any(news.urgent for news in list(pool.news))
+        ):
+            self._try(heartbeat.beat_now)
 
     def _tidy_up(self) -> None:
         if not self._sampler.remaining_s:
