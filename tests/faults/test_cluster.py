@@ -15,6 +15,7 @@ from stayer.core.errors import StoreUnreachable
 from stayer.core.flows.model import NewFlow, Part
 from stayer.core.model import Filter, NewTask
 from stayer.core.submit.checks import new_task
+from stayer.stores.redis.keys import REGISTRY_TAG
 from tests.contract.builders import check_counts
 from tests.faults import test_worker_dies
 from tests.faults.fleet import Fleet, until
@@ -165,7 +166,7 @@ def test_a_queue_moves_while_a_worker_runs_tasks(cluster: Cluster, fleet: Fleet)
         work.add(f"before{number}")
     until(lambda: work.ran, "for some tasks")
     move_slot(cluster, key_slot(b"{default}"), lambda: None)
-    move_slot(cluster, key_slot(b"{%lobby}"), lambda: None)
+    move_slot(cluster, key_slot(f"{{{REGISTRY_TAG}}}".encode()), lambda: None)
     for number in range(2):
         work.add(f"moved{number}")
     until(lambda: ask_for_all(fleet, work), "for all tasks")

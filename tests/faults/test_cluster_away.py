@@ -16,6 +16,7 @@ from stayer.core.errors import StoreUnreachable
 from stayer.core.submit.checks import new_task
 from stayer.service.control import tasks as control
 from stayer.service.lease.heartbeat import moment
+from stayer.stores.redis.keys import REGISTRY_TAG
 from tests.faults.fleet import STAMPER, Fleet, until
 from tests.faults.pools import PoolFleet
 from tests.servers.cluster import Cluster, killable, node_of
@@ -25,10 +26,10 @@ OPTIONS = {"socket_timeout": 1, "socket_connect_timeout": 1}
 
 
 QUEUES = {node_of(name): name for name in ("a", "b", "c")}
-THE_LOBBYS = node_of("%lobby")
+OF_THE_REGISTRY = node_of(REGISTRY_TAG)
 DEAD = [
-    pytest.param(THE_LOBBYS, id="that of the lobby"),
-    pytest.param((THE_LOBBYS + 1) % 3, id="another", marks=pytest.mark.long),
+    pytest.param(OF_THE_REGISTRY, id="that of the registry"),
+    pytest.param((OF_THE_REGISTRY + 1) % 3, id="another", marks=pytest.mark.long),
 ]
 
 
@@ -91,10 +92,13 @@ def test_the_other_queues_go_on(cluster: Cluster, fleet: Fleet, dead: int) -> No
     cluster.nodes[dead].signal(signal.SIGKILL)
     killed = moment()
     until(lambda: all(latest(fleet, queue) > killed + 4 * LEASE for queue in living), "for stamps")
-    if dead == THE_LOBBYS:
+    if dead == OF_THE_REGISTRY:
         assert latest(fleet, lost) < killed + LEASE, "nobody else answers for it"
     else:
-        until(lambda: latest(fleet, lost) > killed + 4 * LEASE, "for what the lobby answers for")
+        until(
+            lambda: latest(fleet, lost) > killed + 4 * LEASE,
+            "for what the registry shard answers for",
+        )
 
     # Then tasks of the others begin, run on, and end, but for one that needs what is away
     until(lambda: is_released(fleet, "down"), "for what it needs")

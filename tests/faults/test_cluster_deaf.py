@@ -14,8 +14,8 @@ from stayer.service.lease.heartbeat import moment
 from tests.faults.fleet import Fleet, until
 from tests.faults.pools import PoolFleet
 from tests.faults.test_cluster_away import (
+    OF_THE_REGISTRY,
     QUEUES,
-    THE_LOBBYS,
     call_in,
     can_submit,
     is_complete,
@@ -28,8 +28,8 @@ from tests.servers.finding import redis_binary
 LEASE = 3.0
 OPTIONS = {"wait": 1, "wait_timeout": "1s"}
 DEAF = [
-    pytest.param(THE_LOBBYS, id="that of the lobby"),
-    pytest.param((THE_LOBBYS + 1) % 3, id="another", marks=pytest.mark.long),
+    pytest.param(OF_THE_REGISTRY, id="that of the registry"),
+    pytest.param((OF_THE_REGISTRY + 1) % 3, id="another", marks=pytest.mark.long),
 ]
 ALL = [part for queue in "abc" for part in ("-q", queue)]
 

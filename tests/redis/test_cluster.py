@@ -21,6 +21,7 @@ from stayer.core.worker_model import EVERYTHING
 from stayer.service.control import workers as worker_control
 from stayer.store import Store
 from stayer.stores import open_store
+from stayer.stores.redis.keys import REGISTRY_TAG
 from stayer.stores.redis.pubsub import REPAIR_S
 from stayer.stores.redis_cluster import OLDEST, ClusterStore
 from tests.contract.builders import (
@@ -270,12 +271,12 @@ def test_a_fork_does_not_wait_for_a_thread_of_its_parent(cluster: Cluster) -> No
     store.close()
 
 
-def test_a_queue_may_have_the_name_that_the_lobby_has_between_braces(cluster: Cluster) -> None:
+def test_a_queue_may_have_the_name_that_the_registry_has_between_braces(cluster: Cluster) -> None:
     """It is another shard: else what it does would be counted twice."""
     begin = 1_700_000_040.0
     clock = Clock(begin)
     store = open_store(cluster.url(), clock=clock)
-    fill(store, 3, "%lobby")
+    fill(store, 3, REGISTRY_TAG)
     store.sample()
     clock.advance(60)
     store.sample()

@@ -22,6 +22,7 @@ from stayer.service.upkeep import due_work
 from stayer.stores import open_store
 from stayer.stores.redis import pubsub
 from stayer.stores.redis.connection.server import Server
+from stayer.stores.redis.keys import REGISTRY_TAG
 from stayer.stores.redis.pubsub import Line, RedisWaiter
 from stayer.stores.redis_cluster import ClusterStore, event_relay
 from stayer.stores.redis_cluster.fan_out import FanOut
@@ -333,7 +334,7 @@ def test_what_a_failover_lost_of_who_is_where_is_written_down_again(
     # Given a node in the place of one that had been told of a queue and of a home
     submit(store, new(queue="a", delay=5.0))
     prefix = store._nodes.options.prefix
-    for name in (f"{prefix}:{{%lobby}}:shards", f"{prefix}:{{%lobby}}:homes:w"):
+    for name in (f"{prefix}:{{{REGISTRY_TAG}}}:shards", f"{prefix}:{{{REGISTRY_TAG}}}:homes:w"):
         assert store._nodes.ask(name, "DEL", name) == 1
     store._nodes.forget()
 
@@ -368,7 +369,7 @@ def test_a_node_that_hangs_is_waited_for_once_not_for_each_of_its_queues() -> No
         submit(store, *(new(queue=name) for name in names))
         nodes = {name: store._shards.server_of(name).node() for name in names}
         prefix = store._nodes.options.prefix
-        needed = store._nodes.server_of(f"{prefix}:{{%lobby}}:shards")
+        needed = store._nodes.server_of(f"{prefix}:{{{REGISTRY_TAG}}}:shards")
         ports = {store._nodes.at_host(("127.0.0.1", node.port)): node for node in cluster.nodes}
         hung = next(server for server in ports if server is not needed)
         there = [name for name in names if nodes[name] is not hung]

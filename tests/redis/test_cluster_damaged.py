@@ -10,6 +10,7 @@ from redis.cluster import RedisCluster
 from stayer.core.errors import StoreUnusable
 from stayer.stores import open_store
 from stayer.stores.redis.damage import Mending
+from stayer.stores.redis.keys import REGISTRY_TAG
 from stayer.stores.redis_cluster import open_store as open_cluster
 from tests.contract.builders import new, submit
 from tests.contract.damaged import GOOD, goes_on, look_at_everything, scene
@@ -130,13 +131,13 @@ def test_a_claim_stays_in_its_slot_when_it_is_set_aside(
     store = open_cluster(cluster.url())
     prefix = store._nodes.options.prefix
     submit(store, new("good", queue="q"))
-    lobby = f"{prefix}:{{%lobby}}:damaged"
-    raw.set(lobby, "foreign")
+    damaged = f"{prefix}:{{{REGISTRY_TAG}}}:damaged"
+    raw.set(damaged, "foreign")
     for number in (1, 2, 3):
         raw.set(f"{prefix}:claim:{id}", "foreign")
         assert [task and task.id for task in store.get([id, "good"])] == [None, "good"]
         aside = raw.keys(f"{prefix}:damaged:*", target_nodes=RedisCluster.PRIMARIES)
         assert len(aside) == number
-    assert raw.hkeys(lobby) == [f"{prefix}:claim:{id}".encode()]
+    assert raw.hkeys(damaged) == [f"{prefix}:claim:{id}".encode()]
     submit(store, new(id, queue="q"))
     store.close()

@@ -21,6 +21,7 @@ from stayer.service.control import workers as worker_control
 from stayer.service.explain import explain
 from stayer.store import known_workers
 from stayer.stores import open_store
+from stayer.stores.redis.keys import REGISTRY_TAG
 from stayer.stores.redis_cluster import ClusterStore
 from tests.contract.builders import (
     apply,
@@ -42,8 +43,8 @@ QUEUES = ("a", "b", "c")
 """Each on another node."""
 
 
-AT_THE_LOBBYS = next(queue for queue in QUEUES if node_of(queue) == node_of("%lobby"))
-ELSEWHERE, ELSEWHERE_TOO = (queue for queue in QUEUES if queue != AT_THE_LOBBYS)
+AT_THE_REGISTRY = next(queue for queue in QUEUES if node_of(queue) == node_of(REGISTRY_TAG))
+ELSEWHERE, ELSEWHERE_TOO = (queue for queue in QUEUES if queue != AT_THE_REGISTRY)
 Gone = Callable[[str], AbstractContextManager[None]]
 
 
@@ -95,7 +96,7 @@ def id_claimed_at(tag: str, store: ClusterStore) -> str:
 
 
 class TestOtherQueues:
-    @pytest.fixture(params=[AT_THE_LOBBYS, ELSEWHERE], ids=["that of the lobby", "another"])
+    @pytest.fixture(params=[AT_THE_REGISTRY, ELSEWHERE], ids=["that of the registry", "another"])
     def dead(self, request: pytest.FixtureRequest) -> str:
         """The queue whose node is away."""
         return str(request.param)
@@ -110,7 +111,7 @@ class TestOtherQueues:
         with gone(dead):
             answer = beat(store, me, 2, *news)
             assert (answer.away, answer.undelivered) == ((dead,), (running[dead].id,))
-            proven = None if dead != AT_THE_LOBBYS else tuple(living)
+            proven = None if dead != AT_THE_REGISTRY else tuple(living)
             assert answer.proven == proven
             for queue in living:
                 drawn = NewTask(id=generate(), queue=queue, generated=True)
@@ -208,18 +209,18 @@ class TestIds:
 
 
 class TestDeclaringLost:
-    def test_of_one_that_beat_without_the_lobby_waits_for_its_lease(
+    def test_of_one_that_beat_without_the_registry_waits_for_its_lease(
         self, store: ClusterStore, gone: Gone, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Given a worker whose last beats were heard by the queue of its task only
         me = register(store, queues=[ELSEWHERE], lease=100.0)
         register(store, "judge", queues=[ELSEWHERE])
         task = taken(store, queue=ELSEWHERE)
-        with gone("%lobby"):
+        with gone(REGISTRY_TAG):
             assert beat(store, me, 2).proven == (ELSEWHERE,)
             assert beat(store, me, 3).proven == (ELSEWHERE,)
 
-        # When it is judged by what the lobby knows
+        # When it is judged by what the registry shard knows
         assert store.declare_lost("judge", {"w": 1}) == []
 
         # Then it may take and beat no more, but holds what it holds
@@ -239,7 +240,7 @@ class TestDeclaringLost:
         me = register(store, queues=[ELSEWHERE])
         register(store, "judge", queues=[ELSEWHERE])
         task = taken(store, queue=ELSEWHERE)
-        with gone("%lobby"):
+        with gone(REGISTRY_TAG):
             beat(store, me, 2)
         beat(store, me, 3)
         assert store.declare_lost("judge", {"w": 1}) == [], "it lives"
@@ -251,23 +252,23 @@ class TestDeclaringLost:
         held = {queue: taken(store, queue=queue).id for queue in QUEUES}
         with gone(ELSEWHERE):
             lost = store.declare_lost("judge", {"w": 1})
-            assert set(ids(lost)) == {held[AT_THE_LOBBYS], held[ELSEWHERE_TOO]}
+            assert set(ids(lost)) == {held[AT_THE_REGISTRY], held[ELSEWHERE_TOO]}
             worker_control.return_lost_tasks(store, lost)
         assert ids(store.declare_lost("judge", {})) == [held[ELSEWHERE]]
 
-    def test_is_not_undone_by_a_beat_without_the_lobby(
+    def test_is_not_undone_by_a_beat_without_the_registry(
         self, store: ClusterStore, gone: Gone
     ) -> None:
         me = register(store, queues=[ELSEWHERE])
         register(store, "judge", queues=[ELSEWHERE])
         worker_control.return_lost_tasks(store, store.declare_lost("judge", {"w": 1}))
-        with gone("%lobby"), pytest.raises(StoreUnreachable):
+        with gone(REGISTRY_TAG), pytest.raises(StoreUnreachable):
             beat(store, me, 2)
 
 
-def test_nobody_begins_while_the_lobby_is_away(store: ClusterStore, gone: Gone) -> None:
+def test_nobody_begins_while_the_registry_is_away(store: ClusterStore, gone: Gone) -> None:
     submit(store, new(queue=ELSEWHERE))
-    with gone("%lobby"):
+    with gone(REGISTRY_TAG):
         with pytest.raises(StoreUnreachable):
             register(store, queues=[ELSEWHERE])
         with pytest.raises(StoreUnreachable):
@@ -276,11 +277,11 @@ def test_nobody_begins_while_the_lobby_is_away(store: ClusterStore, gone: Gone) 
     assert len(take(store, queues=ELSEWHERE)) == 1
 
 
-def test_a_beat_without_the_lobby_is_good_only_where_it_was_heard(
+def test_a_beat_without_the_registry_is_good_only_where_it_was_heard(
     store: ClusterStore, gone: Gone
 ) -> None:
     me = register(store, queues=[ELSEWHERE])
-    with gone("%lobby"):
+    with gone(REGISTRY_TAG):
         answer = beat(store, worker(queues=(ELSEWHERE, ELSEWHERE_TOO)), 2)
         assert answer.proven == (ELSEWHERE,), "it was never introduced to the other"
     assert beat(store, me, 3).proven is None
@@ -298,9 +299,9 @@ class TestTheDoctor:
         assert f"of 127.0.0.1:{port}" in failed["cluster"]
         assert f"127.0.0.1:{port}: does not answer" in failed["server"]
 
-    def test_says_what_depends_on_the_lobby(self, store: ClusterStore, gone: Gone) -> None:
+    def test_says_what_depends_on_the_registry(self, store: ClusterStore, gone: Gone) -> None:
         submit(store, new(queue=ELSEWHERE))
-        with gone("%lobby"):
+        with gone(REGISTRY_TAG):
             said = " ".join(each.message for each in store.check())
         assert "none can begin" in said
 

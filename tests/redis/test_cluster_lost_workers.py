@@ -132,11 +132,11 @@ def test_nor_is_a_beat_that_a_reserve_overtakes(
 def test_who_was_declared_lost_while_it_was_introduced_is_given_nothing(
     store: ClusterStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though the lobby went away before it could be asked again."""
+    """Though the registry shard went away before it could be asked again."""
     moved_in_between(store, monkeypatch, lambda: declare_lost(store))
 
     def away(*_: object) -> None:
-        raise StoreUnreachable("the lobby does not answer")
+        raise StoreUnreachable("the registry shard does not answer")
 
     with monkeypatch.context() as at_once:
         at_once.setattr(store._workers, "_check_alive", away)

@@ -20,6 +20,7 @@ from stayer.core.model import Filter
 from stayer.core.worker_model import EVERYTHING
 from stayer.service.degraded.ambiguous import naming_drawn_ids
 from stayer.stores import open_store
+from stayer.stores.redis.keys import REGISTRY_TAG
 from stayer.stores.redis_cluster import ClusterStore
 from tests.contract.builders import (
     PATIENCE,
@@ -38,11 +39,11 @@ from tests.servers.finding import redis_binary
 from tests.servers.sentinel import until
 
 QUEUES = ("a", "b", "c")
-THE_LOBBYS = node_of("%lobby")
+OF_THE_REGISTRY = node_of(REGISTRY_TAG)
 WAIT = 1.0
 DEAF = [
-    pytest.param(THE_LOBBYS, id="that of the lobby"),
-    pytest.param((THE_LOBBYS + 1) % 3, id="another"),
+    pytest.param(OF_THE_REGISTRY, id="that of the registry"),
+    pytest.param((OF_THE_REGISTRY + 1) % 3, id="another"),
 ]
 Kill = Callable[[int], str]
 
@@ -161,14 +162,14 @@ def test_who_comes_meanwhile_takes_tasks_when_replicas_know_where_to_look_for_it
     cluster: Cluster, store: ClusterStore, kill_replica: Kill
 ) -> None:
     submit(store, *(new(f"in {queue}", queue) for queue in QUEUES))
-    kill_replica(THE_LOBBYS)
+    kill_replica(OF_THE_REGISTRY)
     register(store, "late", queues=QUEUES)
     for number in (2, 3):
         beat(store, worker("late", queues=QUEUES), number)
     with pytest.raises(StoreUnreachable):
         take(store, "late", QUEUES, 9)
     assert store.holdings("late") == [], "a failover would leave nobody who knows of it"
-    cluster.nodes[3 + THE_LOBBYS].start()
+    cluster.nodes[3 + OF_THE_REGISTRY].start()
     found: list[str] = []
     deadline = time.monotonic() + PATIENCE
     while len(found) < 3:
@@ -181,7 +182,7 @@ def test_who_comes_meanwhile_takes_tasks_when_replicas_know_where_to_look_for_it
 def test_what_is_said_of_a_submission_is_true(
     store: ClusterStore, kill_replica: Kill, cluster: Cluster
 ) -> None:
-    kill_replica(THE_LOBBYS)
+    kill_replica(OF_THE_REGISTRY)
     with pytest.raises(StoreUnreachable) as caught:
         submit(store, new("ex", "a queue that there was not"))
     assert store.get(["ex"]) == [None]
@@ -196,7 +197,7 @@ def test_the_ids_that_are_said_are_those_that_were_used(
     store: ClusterStore, kill_replica: Kill, cluster: Cluster
 ) -> None:
     """Where a node is away others are drawn: to submit those again makes none twice."""
-    deaf = (THE_LOBBYS + 1) % 3
+    deaf = (OF_THE_REGISTRY + 1) % 3
     queue = kill_replica(deaf)
     until(store._nodes.absent, "for it to be missed")
     prefix = store._nodes.options.prefix

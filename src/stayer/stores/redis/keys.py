@@ -151,7 +151,8 @@ Channels
     <prefix>:incoming              whoever pushed something may publish here, to be heard at once
 
 On a cluster all of this is there once a queue, below the prefix `<prefix>:{<queue>}`; what is known
-of workers also below `<prefix>:{%lobby}`. The channels are sharded ones there (SPUBLISH). And
+of workers also below `<prefix>:{%lobby}`, the registry shard. The channels are sharded ones there
+(SPUBLISH). And
 
     <prefix>:listeners:<id>        hash of a task that others in other queues run after: @queue → 1;
                                    heard: how often one came to listen; free: up to which of these
@@ -185,6 +186,9 @@ from __future__ import annotations
 import re
 
 _PLACE = re.compile(r"<(\w+)>")
+REGISTRY_TAG = "%lobby"
+"""What stands between the braces in keys of the registry shard: no queue is written so there. An
+older word of ours for that shard; it stays, for all that workers of a cluster hold is below it."""
 DECLARING_LOST = "burying"
 """The name in Redis of the workers that are being declared lost. It is an older word of ours, and
 stays: workers of several versions share a store."""
@@ -267,7 +271,7 @@ KEYS = {
     "damaged": "<prefix>:damaged",
     "incoming": "<prefix>:incoming",
     "refused": "<prefix>:refused",
-    "shards": "<prefix>:{%lobby}:shards",
+    "shards": f"<prefix>:{{{REGISTRY_TAG}}}:shards",
     "shards_copy": "<prefix>:{%copy<copy>}:shards",
     "identity_copy": "<prefix>:{%copy<copy>}:identity",
     "claim": "<prefix>:claim:<id>",
@@ -275,8 +279,8 @@ KEYS = {
     "plan": "<prefix>:plan:<plan>",
     "taken": "{<prefix>:incoming}:taken",
     "unfit": "{<prefix>:incoming}:refused",
-    "homes": "<prefix>:{%lobby}:homes:<worker>",
-    "declaring_lost": f"<prefix>:{{%lobby}}:{DECLARING_LOST}",
+    "homes": f"<prefix>:{{{REGISTRY_TAG}}}:homes:<worker>",
+    "declaring_lost": f"<prefix>:{{{REGISTRY_TAG}}}:{DECLARING_LOST}",
     "relayed": "<prefix>:{news}:relayed",
     "news": "<prefix>:{news}:stream",
 }

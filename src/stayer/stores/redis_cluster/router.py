@@ -20,7 +20,7 @@ from stayer.stores.redis import move, record
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.damage import MEND_PAUSE_S, UNREADABLE, keys_below, set_aside_alone
 from stayer.stores.redis.errors import translated
-from stayer.stores.redis.keys import key, tag
+from stayer.stores.redis.keys import REGISTRY_TAG, key, tag
 from stayer.stores.redis.pack.changes import Arguments
 from stayer.stores.redis.pack.tasks import Promised, pack_tasks
 from stayer.stores.redis.replica_acks import Unconfirmed
@@ -37,8 +37,6 @@ REGISTRY = "\n"
 """The shard in which all workers are known. No queue is called so."""
 NEWS = "news"
 """The place of the events of all, as if it were a queue."""
-_REGISTRY_TAG = "%lobby"
-"""No queue's name is written so between braces."""
 _REMEMBERED_PLACES = 100_000
 _TRIES = 20
 _DRAWS = 100
@@ -74,7 +72,7 @@ class Shards:
         """Return the store of a queue; nothing is known of it unless it was added."""
         with self._guard:
             if queue not in self._stores:
-                name = _REGISTRY_TAG if queue == REGISTRY else tag(queue)
+                name = REGISTRY_TAG if queue == REGISTRY else tag(queue)
                 self._servers[queue] = Shard(self.nodes, name, self._clock)
                 on_end = partial(self._ended.add, queue)
                 self._stores[queue] = ShardStore(self._servers[queue], on_end)
@@ -146,7 +144,7 @@ class Shards:
         prefix = self.nodes.options.prefix
         if (place := self._place_of(name.encode())) is not None:
             return place.mending.mend()
-        index = key("damaged", f"{prefix}:{{{_REGISTRY_TAG}}}")
+        index = key("damaged", f"{prefix}:{{{REGISTRY_TAG}}}")
         problem = self.nodes.at(
             name, lambda server: set_aside_alone(server, prefix, name, key("damaged", prefix))
         )
