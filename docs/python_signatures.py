@@ -1,7 +1,7 @@
 """Writes the signatures of public functions and methods into the reference of Python.
 
 `python docs/python_signatures.py` writes them, `--check` only says whether they are up to date. It
-mends calls that are on the page already; a test says which are missing.
+repairs calls that are on the page already; a test says which are missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Python door for asyncio: each class uses the one of the same name in `stayer.client`.
+"""The Python interface for asyncio: each class uses the one of the same name in `stayer.client`.
 
 What may block runs in a thread; that which blocks for long has a daemon thread of its own, so that
 it takes no place in a pool and never keeps a program from ending. `sync` is what a class stands on.

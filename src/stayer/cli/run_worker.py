@@ -155,7 +155,7 @@ def _code_rules(
 
 def _retry_until_reachable(ask: Callable[[], T]) -> T:
     """No worker ends because its store is away, be it at its start: a server and its workers may
-    be started together, in any order. What somebody has to mend is raised.
+    be started together, in any order. What somebody has to repair is raised.
     """
     from stayer.core.errors import StoreUnreachable
     from stayer.service.degraded import log_once

@@ -1,4 +1,4 @@
-"""The Python door: submitting tasks, following them, working on them in one's own process."""
+"""The Python interface: submitting tasks, following them, working on them in one's own process."""
 
 from __future__ import annotations
 

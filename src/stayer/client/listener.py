@@ -262,7 +262,7 @@ class Listener:
         while queues == self.queues:  # else they were changed: it has to listen to others
             if task := self._claim():
                 return task
-            # After it looked in vain: a rate may tell when the next task may begin.
+            # After it found nothing: a rate may tell when the next task may begin.
             due = min(self._promote(), self._taken.until_due())
             self._taken.warn()
             left = deadline - time.monotonic()

@@ -62,7 +62,7 @@ def find_misspelling(pattern: str) -> str | None:
 
 
 def wait(policy: Policy, failures: int, id: str) -> float:
-    """Seconds until the next try: longer each time, up to the cap, and spread, lest all that failed
+    """Seconds until the next try: longer each time, up to the cap, and spread, or all that failed
     together come back together. The same task at the same try always waits as long.
     """
     if policy.retry_wait <= 0:

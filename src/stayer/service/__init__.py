@@ -1,1 +1,1 @@
-"""What every door and every worker stands on: the verbs, leases, upkeep, degraded stores."""
+"""What every interface and every worker stands on: the verbs, leases, upkeep, degraded stores."""

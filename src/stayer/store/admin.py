@@ -41,7 +41,7 @@ class AdminStore(ReadStore, Protocol):
     def drop_queue(self, name: str, limit: int) -> int:
         """Delete up to `limit` of its tasks; when none is left, the queue. The answer is how many
         are left. Ids of those that had ended stay refused, as after a purge. Pauses it first, so
-        that it does not grow under the hand; refuses (Refused) while one is running, and what is
+        that it does not grow meanwhile; refuses (Refused) while one is running, and what is
         not there (UnknownQueue).
         """
 

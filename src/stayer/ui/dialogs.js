@@ -11,7 +11,7 @@ import { say } from "./widgets.js";
 
 /**
  * Ask; the answers, or null if it is not to be done. `act` runs while the dialog is open: what goes
- * wrong is said there, and can be mended.
+ * wrong is said there, and can be corrected.
  * @param {{heading: string, sentence?: string, button: string, danger?: boolean, wide?: boolean, fields?: Field[], act: (answers: Record<string, string>, progress: (said: string) => void) => Promise<void>}} question
  * @returns {Promise<boolean>}
  */

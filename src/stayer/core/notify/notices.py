@@ -340,7 +340,7 @@ def _list(value: JSON) -> list[JSON]:
 
 
 def wait(id: str, tries: int) -> float:
-    """Seconds until the next try after so many: longer each time, and spread, lest all that failed
+    """Seconds until the next try after so many: longer each time, and spread, or all that failed
     together come back together.
     """
     longest = min(_LONGEST_WAIT, _FIRST_WAIT * _GROWTH ** min(tries - 1, 20))

@@ -172,7 +172,7 @@ def _refuse_overdue(store: ReadStore, tasks: Sequence[NewTask]) -> None:
 
 
 def refuse_deleted(new: NewTask, answer: Submitted) -> None:
-    """DeletedId if the task was here and has been deleted: who counts on it would wait in vain."""
+    """DeletedId if the task was here and has been deleted: who counts on it would wait for ever."""
     if answer.purged:
         raise DeletedId(f"task {new.id} {difference(new, answer)}")
 

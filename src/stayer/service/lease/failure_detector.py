@@ -6,7 +6,7 @@ it for a worker; that the number still stands when it is declared lost is for th
 
 A dead worker's tasks are given back only once another worker is there that could take them. Until
 then giving them back would help nobody, and would cost the work of a worker that comes back: a
-laptop that slept, a machine whose worker is being mended. What is held by one that was declared
+laptop that slept, a machine whose worker is being repaired. What is held by one that was declared
 lost is another matter: it can't come back, so its tasks are given back, whoever declared that.
 """
 

@@ -9,7 +9,7 @@ from stayer.core.errors import StoreUnreachable
 from stayer.stores.redis.connection.url import Address
 
 _BRIEF_SHARE, _BRIEF_TIMES = 0.1, 2.0
-"""How long a node that was just waited for in vain is waited for, and how long that is so: in times
+"""How long a node that has just not answered is waited for, and how long that is so: in times
 of what the URL grants."""
 
 

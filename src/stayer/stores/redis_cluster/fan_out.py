@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _LONG_S = 1.0
-"""A node that has let one wait for so many seconds in vain is not asked again on the way."""
+"""A node that has not answered for so many seconds is not asked again on the way."""
 
 
 class FanOut:
@@ -36,7 +36,9 @@ class FanOut:
 
     @property
     def is_slow(self) -> bool:
-        """So much time was lost with waiting in vain that the rest had better be left for later."""
+        """So much time was lost by waiting for no answer that the rest had better be left for
+        later.
+        """
         return self._wasted > _LONG_S
 
     def attempt(self, step: Callable[[], T]) -> T | None:

@@ -196,7 +196,7 @@ class Plans:
             self._show_life(plan)
 
     def _show_life(self, plan: Plan) -> None:
-        """Show a sign of life, unless it is in vain."""
+        """Show a sign of life, unless the plan is undone."""
         if self._run("stir_plan", plan.name, plan.nonce) == 0:
             raise _Undone
 

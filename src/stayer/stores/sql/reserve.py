@@ -172,7 +172,7 @@ def promote(tx: Transaction, limit: int) -> float | None:
 
 
 def _open_to_all(tx: Transaction, limit: int) -> None:
-    """Let any node have what has waited for one of its own for long enough, or in vain."""
+    """Let any node have what has waited for one of its own for long enough, or for nothing."""
     rows = tx.all("promote.near", tx.now, limit)
     if rows:
         tx.run("promote.anywhere", tx.array(seq for seq, _ in rows))
