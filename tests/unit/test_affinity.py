@@ -8,8 +8,13 @@ from hypothesis import strategies as st
 
 from stayer.core.errors import BadInput
 from stayer.core.model import Policy, Task
-from stayer.core.ordering.affinity import WAIT, Near, near, near_lane, open_to, parts_of_lane
+from stayer.core.ordering.affinity import WAIT, Near, near, open_to, parts_of_lane
 from stayer.core.submit.checks import new_task
+
+
+def near_lane(node: str, lane: str) -> str:
+    """As stores name it."""
+    return f"near {len(node.encode())} {node} {lane}"
 
 
 def test_it_is_the_node_of_the_upstream() -> None:
@@ -33,7 +38,7 @@ def test_a_lane_tells_its_node(node: str, lane: str) -> None:
 
 @pytest.mark.parametrize("lane", ["", "name train", "command near 3 abc", "name near 1 x y"])
 def test_other_lanes_have_none(lane: str) -> None:
-    assert parts_of_lane(near_lane(None, lane)) == (None, lane)
+    assert parts_of_lane(lane) == (None, lane)
 
 
 def test_lanes_of_other_nodes_are_closed() -> None:

@@ -14,9 +14,6 @@ from stayer.core.model import NewTask
 from stayer.core.schedules import cron
 from stayer.core.schedules.model import CatchUp, Overlap, Schedule
 
-ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata")
-"""One without changes, two with an hour, one with half an hour, one off the hour."""
-
 
 def schedule(
     expression: str = "*/5 * * * *",

@@ -50,7 +50,6 @@ _HIDDEN = re.compile(r"%(?:2[ef5]|5c)|\\", re.IGNORECASE)
 """What git, or the server of a repository, takes for a dot or a slash: no pattern would see it."""
 _REF = re.compile(r"[\w][\w./+-]*", re.ASCII)
 _FOLDER = re.compile(r"[\w.][\w./+ -]*", re.ASCII)
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -60,11 +59,6 @@ class Repository(Struct, frozen=True):
     url: str
     ref: str = "HEAD"
     folder: str = ""
-
-    @property
-    def is_pinned(self) -> bool:
-        """Its ref is a commit, and can't move."""
-        return _COMMIT.fullmatch(self.ref) is not None
 
 
 def lines_of(requirements: Iterable[str]) -> tuple[str, ...]:

@@ -122,7 +122,6 @@ class Metrics:
     """What the server counts itself."""
 
     def __init__(self) -> None:
-        self.store_latency: float | None = None
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._durations: defaultdict[tuple[str, str], list[float]] = defaultdict(
             lambda: [0.0] * (len(HTTP_BUCKETS) + 2)

@@ -217,13 +217,11 @@ class Service:
             loop = asyncio.get_running_loop()
             self._probe = loop.run_in_executor(self._prober, self._ask)
         try:
-            latency = await asyncio.wait_for(asyncio.shield(self._probe), _PROBE_TIMEOUT_S)
+            return await asyncio.wait_for(asyncio.shield(self._probe), _PROBE_TIMEOUT_S)
         except TimeoutError:
             raise StoreUnreachable(
                 f"{self.store.url} has not answered within {_PROBE_TIMEOUT_S:.0f}s"
             ) from None
-        self.metrics.store_latency = latency
-        return latency
 
     def _ask(self) -> float:
         began_at = time.perf_counter()

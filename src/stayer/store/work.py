@@ -74,6 +74,11 @@ class WorkerStore(ReadStore, Protocol):
         does it; not at all if it comes to nothing before. Tasks may be read when they are looked
         at.
         """
+        if meanwhile is not None:
+            meanwhile()
+        answers = self.commit(changes) if changes else []
+        tasks = self.reserve(worker, queues, limit, handles)
+        return [answer is not None for answer in answers], tasks
 
     # The lease
 

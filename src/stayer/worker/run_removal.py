@@ -28,19 +28,17 @@ def put_away(folder: Path) -> Callable[[], None]:
     """
     if find_refused_result(folder) is not None:
         return partial(strip, folder)
-    gone = _rename(folder)
-    return _do_nothing if gone is None else partial(remove_later.remove, gone)
+    return partial(_remove, _rename(folder))
 
 
 def discard(folder: Path) -> None:
     """Remove a run directory with all that is in it."""
-    gone = _rename(folder)
-    if gone is not None:
-        remove_later.remove(gone)
+    _remove(_rename(folder))
 
 
-def _do_nothing() -> None:
-    """Nothing is there."""
+def _remove(folder: Path | None) -> None:
+    if folder is not None:
+        remove_later.remove(folder)
 
 
 def _rename(folder: Path) -> Path | None:

@@ -34,13 +34,10 @@ def near(task: Task, upstream: Task | None) -> Near | None:
     return Near(upstream.node, wait) if wait > 0 else None
 
 
-def near_lane(node: str | None, lane: str) -> str:
-    """Return the lane of tasks that a node has for itself, while it has."""
-    return lane if node is None else f"near {len(node.encode())} {node} {lane}"
-
-
 def parts_of_lane(name: str) -> tuple[str | None, str]:
-    """Return the node that has it for itself, or None, and the lane apart from that."""
+    """Return the node that has a lane for itself, or None, and the lane apart from that. The name
+    is `near`, how many bytes the node's name has, the node's name, and the lane.
+    """
     form, _, rest = name.partition(" ")
     if form != "near":
         return None, name

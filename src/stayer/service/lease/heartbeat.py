@@ -228,9 +228,7 @@ class Heartbeat:
                 # Nothing is given up for a store that does not answer, nor for a full disk or a
                 # defect of ours: the lease decides.
                 failures += 1
-                pause = min(
-                    self._interval, _FIRST_RETRY_S * 2 ** min(failures - 1, _MOST_DOUBLINGS)
-                )
+                pause = min(self._interval, retry_pause(failures))
                 if isinstance(error, StayerError):
                     failed = f"beat of {self._worker.id} failed, trying again"
                     log_once.warn_once(logger, failed, error, even_if_logged=True)

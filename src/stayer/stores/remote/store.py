@@ -59,7 +59,7 @@ from stayer.core.schedules import parse
 from stayer.core.schedules.model import Schedule
 from stayer.core.submit import checks
 from stayer.core.worker_model import Beat, Handles, Worker, WorkerOrder
-from stayer.store import Meanwhile, Waiter
+from stayer.store import Waiter
 from stayer.stores.remote import records
 from stayer.stores.remote.connection import (
     ANSWER_TIMEOUT_S,
@@ -498,22 +498,6 @@ class HttpStore(LeftToServer):
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         return self._work.commit(changes)
-
-    def turn(
-        self,
-        worker: str,
-        changes: Sequence[Change],
-        queues: Sequence[str],
-        limit: int,
-        handles: Handles,
-        meanwhile: Meanwhile = None,
-    ) -> tuple[list[bool], Sequence[Task]]:
-        if meanwhile is not None:
-            meanwhile()
-        answers = self._work.commit(changes) if changes else []
-        return [answer is not None for answer in answers], self.reserve(
-            worker, queues, limit, handles
-        )
 
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         return self._work.beat(worker, number, nonce, reports)

@@ -169,16 +169,12 @@ class SqlStore(Store):
                     f"{self.url}: {ROLL_BACK} (one of these ids has come into being)"
                 ) from None
 
-    @repeated
     def reserve(
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
     ) -> list[Task]:
-        """Give the worker tasks."""
-        with self._database.write() as tx:
-            ledger = Ledger(tx)
-            tasks = reserve(tx, worker, queues, limit, handles, ledger)
-            ledger.write()
-            return tasks
+        """Give the worker tasks: a turn in which nothing is to be committed."""
+        _, tasks = self._turn(worker, (), queues, limit, handles)
+        return tasks
 
     @repeated
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
@@ -201,7 +197,7 @@ class SqlStore(Store):
     ) -> tuple[list[bool], Sequence[Task]]:
         """Commit, then reserve, in one transaction."""
         if meanwhile is not None:
-            meanwhile()  # nobody else does it
+            meanwhile()  # nobody else does it, and only once: what follows may be tried again
         return self._turn(worker, changes, queues, limit, handles)
 
     @repeated
@@ -212,7 +208,8 @@ class SqlStore(Store):
         queues: Sequence[str],
         limit: int,
         handles: Handles,
-    ) -> tuple[list[bool], Sequence[Task]]:
+    ) -> tuple[list[bool], list[Task]]:
+        """Take a turn. A dialect may have a shorter way for the usual one."""
         asked_at = self.now()
         with self._database.write() as tx:
             ledger = Ledger(tx)

@@ -10,7 +10,6 @@ from stayer.core.errors import StoreError
 from stayer.core.insight.health import Finding
 from stayer.core.model import Change, Task
 from stayer.core.worker_model import Handles
-from stayer.store import Meanwhile
 from stayer.stores.sql.commit import delayed, line_of
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.one_trip import commit_whole, is_plain, moves_on
@@ -86,28 +85,18 @@ class PostgresStore(SqlStore):
             task = None if row is None else task_from_row(row)
         return task
 
-    def reserve(
-        self, worker: str, queues: Sequence[str], limit: int, handles: Handles
-    ) -> list[Task]:
-        """In one round trip, if all is as it was."""
-        tasks = self._turn_at_once(worker, (), queues, limit, handles)
-        return super().reserve(worker, queues, limit, handles) if tasks is None else tasks
-
-    def turn(
+    def _turn(
         self,
         worker: str,
         changes: Sequence[Change],
         queues: Sequence[str],
         limit: int,
         handles: Handles,
-        meanwhile: Meanwhile = None,
-    ) -> tuple[list[bool], Sequence[Task]]:
+    ) -> tuple[list[bool], list[Task]]:
         """In one round trip, if all is as it was."""
-        if meanwhile is not None:
-            meanwhile()
         tasks = self._turn_at_once(worker, changes, queues, limit, handles)
         if tasks is None:
-            return super().turn(worker, changes, queues, limit, handles)
+            return super()._turn(worker, changes, queues, limit, handles)
         return [True] * len(changes), tasks
 
     @repeated

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from typing import NoReturn
 from weakref import WeakSet
 
 from stayer.core.errors import BadConfig, BadInput, StoreUnusable
@@ -138,14 +139,12 @@ class MemoryDatabase(Database):
         for bell in list(self._memory.bells):
             bell.ring()
 
-    @contextmanager
-    def joined(self, connection: object) -> Iterator[SqliteTransaction]:
+    def joined(self, connection: object) -> NoReturn:
         """Refuse: nobody else has a connection to it."""
         raise BadInput(
             "a task can't be a part of your transaction in a store in memory, for that has no "
             "tables of yours: give a file, sqlite:///path.db"
         )
-        yield
 
     def close(self) -> None:
         """Nothing to do: it stays for as long as somebody has it."""
