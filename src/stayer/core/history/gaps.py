@@ -1,15 +1,19 @@
 """What is said of a history whose middle was dropped: its beginning and its newest part are kept
-(`store.HISTORY_HEAD`, `HISTORY_TAIL`). Pure; called by the stores where they read one.
+(`store.HISTORY_HEAD`, `HISTORY_TAIL`). Pure; called by the stores where they read or copy one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from stayer.core.history.line import Line
 from stayer.core.model import Task
 
 DROPPED = "dropped"
 """The event that stands where others are no longer kept."""
+_PART = 50
+"""How many lines of a long history are one part: the middle goes by parts."""
 
 
 def note(count: int) -> str:
@@ -17,9 +21,27 @@ def note(count: int) -> str:
     return f"{count:,} events were here: of so many only the first and the last are kept"
 
 
-def missing(said: str | None) -> int:
+def _missing(said: str | None) -> int:
     """Return how many events such a note stands for."""
     return int((said or "0").partition(" ")[0].replace(",", ""))
+
+
+def cut_into_parts(lines: Sequence[Line]) -> list[tuple[int, list[Line]]]:
+    """Cut a history at its gaps, and where a part would become too long; with each part, how many
+    lines came before it.
+    """
+    parts: list[tuple[int, list[Line]]] = []
+    position = 0
+    for line in lines:
+        if line.event == DROPPED:
+            position += _missing(line.note)
+            continue
+        is_next = parts and parts[-1][0] + len(parts[-1][1]) == position
+        if not is_next or len(parts[-1][1]) >= _PART:
+            parts.append((position, []))
+        parts[-1][1].append(line)
+        position += 1
+    return parts
 
 
 def keep_across_gap(found: dict[int, dict[str, Any]], task: Task) -> dict[int, dict[str, Any]]:

@@ -14,7 +14,7 @@ import msgspec
 
 from stayer.core import codec
 from stayer.core.errors import BadInput
-from stayer.core.history.gaps import DROPPED, missing
+from stayer.core.history.gaps import cut_into_parts
 from stayer.core.history.line import Line
 from stayer.core.move.records import (
     CheckpointCopy,
@@ -37,9 +37,6 @@ from stayer.stores.sql import history, queue_stats, shared_values
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import json_cell, task_cells
 from stayer.stores.sql.transaction import Row, Transaction
-
-_PART = 50
-"""How many lines of a long history are one part: the middle goes by parts."""
 
 
 def load(tx: Transaction, records: Sequence[Record]) -> None:
@@ -101,20 +98,13 @@ def _history(lines: Sequence[Line]) -> tuple[str, list[Row]]:
     """What the row of a task has of its history, and the parts that are kept beside it: how many
     lines came before, how many these are, the lines.
     """
-    parts: list[tuple[int, list[str]]] = []
-    position = 0
-    for line in lines:
-        if line.event == DROPPED:
-            position += missing(line.note)
-            continue
-        is_next = parts and parts[-1][0] + len(parts[-1][1]) == position
-        if not is_next or len(parts[-1][1]) >= _PART:
-            parts.append((position, []))
-        parts[-1][1].append(history.line(*msgspec.structs.astuple(line)))
-        position += 1
-    if len(parts) == 1 and len(text := "".join(parts[0][1])) <= history.LONGEST:
+    parts = [
+        (before, len(part), "".join(history.line(*msgspec.structs.astuple(line)) for line in part))
+        for before, part in cut_into_parts(lines)
+    ]
+    if len(parts) == 1 and len(text := parts[0][2]) <= history.LONGEST:
         return text, []
-    return "", [(before, len(texts), "".join(texts)) for before, texts in parts]
+    return "", parts
 
 
 def _seqs(tx: Transaction, ids: Sequence[str]) -> dict[str, int]:

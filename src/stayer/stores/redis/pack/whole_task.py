@@ -13,7 +13,7 @@ import msgspec
 from stayer.core.decoding import json_decoder
 from stayer.core.errors import BadInput
 from stayer.core.fields import STORED, Field
-from stayer.core.history.gaps import DROPPED, missing
+from stayer.core.history.gaps import cut_into_parts
 from stayer.core.history.line import Line
 from stayer.core.model import Fault, Progress, Task, Usage
 from stayer.core.move.records import TaskCopy
@@ -26,8 +26,6 @@ from stayer.stores.redis.strict_numbers import LAST
 _EXACT = 2**53
 _TO_BE_NUMBERED = -1.0
 """In the place of a number that is too large for the lists: the script gives another."""
-_PART = 50
-"""How many entries of a long history are one part: the middle goes by parts."""
 _IN_RECORD = 1024
 """How much of its history stands behind a record, in bytes; if it is more, it is kept apart."""
 _INITIAL_STATE_FLAGS = {
@@ -124,22 +122,12 @@ def _history(lines: Sequence[Line]) -> tuple[bytes, list[bytes], list[bytes]]:
     """What stands behind the record, then the parts that are kept apart. The first line of all is
     not among these: the record says it.
     """
-    parts: list[tuple[int, list[bytes]]] = []
-    position = 0
-    for line in lines:
-        if line.event == DROPPED:
-            position += missing(line.note)
-            continue
-        is_next = parts and parts[-1][0] + len(parts[-1][1]) == position
-        if not is_next or len(parts[-1][1]) >= _PART:
-            parts.append((position, []))
-        parts[-1][1].append(_entry(line))
-        position += 1
+    parts = [(before, b"".join(map(_entry, part))) for before, part in cut_into_parts(lines)]
     if not parts:
         return b"", [], []
-    if len(parts) == 1 and sum(map(len, parts[0][1])) <= _IN_RECORD:
-        return b"".join(parts[0][1]), [], []
-    made = [(before, _moment.pack(before, 0, 0) + b"".join(of)) for before, of in parts]
+    if len(parts) == 1 and len(parts[0][1]) <= _IN_RECORD:
+        return parts[0][1], [], []
+    made = [(before, _moment.pack(before, 0, 0) + part) for before, part in parts]
     head = [part for before, part in made if before < HISTORY_HEAD]
     return b"", head, [part for before, part in made if before >= HISTORY_HEAD]
 

@@ -17,7 +17,7 @@ from stayer.core.model import Change, Task
 from stayer.core.worker_model import Handles
 from stayer.stores.sql import history
 from stayer.stores.sql.bulk import BulkThatRemembers
-from stayer.stores.sql.completions import groups, in_common
+from stayer.stores.sql.completions import end_of, groups
 from stayer.stores.sql.insert import Births, BirthsInGroups
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.mysql.dialect import NUMBERS
@@ -167,17 +167,15 @@ def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> froz
     results = {change.id: changed_cell("result", change.result) for change in group}
     if len(results) < len(group):
         return frozenset()  # one of them twice
-    state, worker, attempt, last_order, queue = in_common(group[0])
-    effect = group[0].effect
-    event, note, news = effect.event, effect.note, effect.attempt
-    assert queue is not None
-    assert event is not None
-    assert news is not None
-    rows = tx.all("fast.completable", worker, state, attempt, last_order, queue, tx.array(results))
+    end = end_of(group)
+    rows = tx.all(
+        "fast.completable", end.worker, end.state, end.attempt, end.last_order, end.queue,
+        tx.array(results),
+    )  # fmt: skip
     seqs = {id: seq for id, seq in rows if id in results}
     if not seqs:
         return frozenset()
-    line = history.after_number(tx.now, event, attempt, True, note, news.ending)
+    line = end.line(tx.now)
     number = first = ledger.numbers(len(seqs))
     if len(set(results.values())) == 1:
         done = [id for id in results if id in seqs]
@@ -185,14 +183,14 @@ def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> froz
             "fast.complete_alike",
             [(tx.now, line, first, results[done[0]], tx.array(seqs[id] for id in done))],
         )
-        ledger.add_events(first, done, queue, event, attempt, worker, note)
+        ledger.add_events(first, done, *end.news)
     else:
         for id, result in results.items():
             if id in seqs:
                 tx.send("fast.complete", [(tx.now, line, number, result, seqs[id])])
-                ledger.add_events(number, [id], queue, event, attempt, worker, note)
+                ledger.add_events(number, [id], *end.news)
                 number += 1
-    ledger.moved(queue, state, effect.to, len(seqs))
+    ledger.moved(end.queue, end.state, end.to, len(seqs))
     return frozenset(seqs)
 
 

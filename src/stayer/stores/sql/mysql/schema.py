@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import get_args
 from uuid import uuid4
 
 from stayer.core.errors import StoreUnreachable, StoreUnusable
-from stayer.core.fields import STORED, Field
+from stayer.core.fields import Field
 from stayer.stores.sql import by_hand
 from stayer.stores.sql.mysql.database import NOW, Database
 from stayer.stores.sql.mysql.dialect import NUMBERS
@@ -23,6 +23,7 @@ from stayer.stores.sql.mysql.transaction import MySqlTransaction
 from stayer.stores.sql.rows import cell_kind, column, never_null
 from stayer.stores.sql.rows import literal as sql_literal
 from stayer.stores.sql.table_names import with_prefix
+from stayer.stores.sql.younger_columns import missing_columns
 
 VERSION = 1
 _STEPS = {1: "schema.sql"}
@@ -133,13 +134,7 @@ def _changed_columns(tx: MySqlTransaction) -> list[str]:
     """Columns that are younger than these tables, or have more room now: an older Stayer need not
     know.
     """
-    there = _columns(tx, "stayer_tasks")
-    tasks = [_declaration(field) for field in STORED if field.name not in there]
-    changed = [f"stayer_tasks ADD COLUMN {declared}" for declared in tasks]
-    if "worker_order" not in _columns(tx, "stayer_workers"):
-        changed.append("stayer_workers ADD COLUMN worker_order LONGTEXT")
-    if "defaults" not in _columns(tx, "stayer_queues"):
-        changed.append("stayer_queues ADD COLUMN defaults LONGTEXT")
+    changed = missing_columns(partial(_columns, tx), _declaration, "LONGTEXT")
     if _columns(tx, "stayer_meta")["value"] == "text":
         changed.append("stayer_meta MODIFY value LONGTEXT NOT NULL")
     short = tx.sql(

@@ -11,7 +11,7 @@ from stayer.core.model import Change, Task
 from stayer.core.worker_model import Handles
 from stayer.stores.sql import history
 from stayer.stores.sql.bulk import BulkThatRemembers
-from stayer.stores.sql.completions import groups, in_common, is_one_group
+from stayer.stores.sql.completions import end_of, groups, is_one_group
 from stayer.stores.sql.insert import Births, BirthsInGroups
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.postgres.shortcuts import Shortcuts
@@ -155,17 +155,12 @@ def _completion(changes: Sequence[Change], now: float, numbers: Numbers) -> tupl
     """What `stayer_turn` is told of a group of tasks that ran to their end."""
     if not changes:
         return ([], [], 0, "", "started", 0, 0, "", None)
-    state, _, attempt, last_order, _ = in_common(changes[0])
-    effect = changes[0].effect
-    event, note, news = effect.event, effect.note, effect.attempt
-    assert event is not None
-    assert news is not None
+    end = end_of(changes)
     return (
         [change.id for change in changes],
         [value_cell(changed_cell("result", change.result), as_text=True) for change in changes],
         numbers.take(len(changes)),
-        history.after_number(now, event, attempt, True, note, news.ending),
-        state, attempt, last_order, event, note,
+        end.line(now), end.state, end.attempt, end.last_order, end.event, end.note,
     )  # fmt: skip
 
 
@@ -177,23 +172,17 @@ def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> froz
     }
     if len(results) < len(group):
         return frozenset()  # one of them twice
-    state, worker, attempt, last_order, queue = in_common(group[0])
-    effect = group[0].effect
-    event, note, news = effect.event, effect.note, effect.attempt
-    assert queue is not None
-    assert event is not None
-    assert news is not None
-    line = history.after_number(tx.now, event, attempt, True, note, news.ending)
+    end = end_of(group)
     first = ledger.numbers(len(group))
     rows = tx.all(
-        "fast.complete", tx.now, worker, line, state, attempt, last_order, queue,
-        tx.array(results), list(results.values()), first,
+        "fast.complete", tx.now, end.worker, end.line(tx.now), end.state, end.attempt,
+        end.last_order, end.queue, tx.array(results), list(results.values()), first,
     )  # fmt: skip
     done = frozenset(id for (id,) in rows)
-    ledger.moved(queue, state, effect.to, len(done))
+    ledger.moved(end.queue, end.state, end.to, len(done))
     for number, id in enumerate(results, first):
         if id in done:
-            ledger.add_events(number, [id], queue, event, attempt, worker, note)
+            ledger.add_events(number, [id], *end.news)
     return done
 
 

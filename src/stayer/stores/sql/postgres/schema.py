@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import get_args
 from uuid import uuid4
 
 from stayer.core.errors import StoreUnusable
-from stayer.core.fields import STORED, Field
+from stayer.core.fields import Field
 from stayer.stores.sql import by_hand, history
 from stayer.stores.sql.journal import EVENTS_KEPT, TRIMMED_EVERY
 from stayer.stores.sql.postgres.database import Database
@@ -17,6 +17,7 @@ from stayer.stores.sql.postgres.transaction import PostgresTransaction
 from stayer.stores.sql.postgres.url import Address
 from stayer.stores.sql.rows import cell_kind, column, literal, never_null
 from stayer.stores.sql.table_names import with_prefix
+from stayer.stores.sql.younger_columns import missing_columns
 
 VERSION = 1
 LOCK_PATIENCE_S = 3
@@ -106,17 +107,7 @@ def is_current(tx: PostgresTransaction, address: Address) -> bool:
 
 
 def _missing_columns(tx: PostgresTransaction) -> list[str]:
-    """Columns that are younger than these tables. They are added without another version: an older
-    Stayer names the columns that it knows, and need not know of more.
-    """
-    there = _columns(tx, "stayer_tasks")
-    tasks = [_declaration(field) for field in STORED if field.name not in there]
-    missing = [f"stayer_tasks ADD COLUMN {declared}" for declared in tasks]
-    if "worker_order" not in _columns(tx, "stayer_workers"):
-        missing.append("stayer_workers ADD COLUMN worker_order text")
-    if "defaults" not in _columns(tx, "stayer_queues"):
-        missing.append("stayer_queues ADD COLUMN defaults text")
-    return missing
+    return missing_columns(partial(_columns, tx), _declaration, "text")
 
 
 def _columns(tx: PostgresTransaction, table: str) -> set[str]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stayer.core.model import Change
-from stayer.stores.sql import history
-from stayer.stores.sql.completions import in_common
+from stayer.stores.sql.completions import end_of
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import changed_cell, json_cell
 from stayer.stores.sql.sqlite.just_reserved import seqs_from_cell
@@ -27,14 +26,10 @@ def complete(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> frozen
     texts = _texts(group)
     if texts is None:
         return frozenset()
-    state, worker, attempt, last_order, queue = in_common(group[0])
-    effect = group[0].effect
-    event, note, news = effect.event, effect.note, effect.attempt
-    assert queue is not None
-    assert event is not None
-    assert news is not None
-    line = history.after_number(tx.now, event, attempt, True, note, news.ending)
-    common = tx.now, worker, line, state, attempt, last_order, queue
+    end = end_of(group)
+    common = (
+        tx.now, end.worker, end.line(tx.now), end.state, end.attempt, end.last_order, end.queue,
+    )  # fmt: skip
     number = ledger.numbers(len(group))
     completed: list[str] = []
     for seq, ids in _parts(tx, texts):
@@ -44,14 +39,14 @@ def complete(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> frozen
             width, cell = _in_columns([texts[id] for id in ids])
             last = seq + len(ids) - 1
             count = tx.run("commit.done_stretch", *common, seq, last, number, cell, width)
-        ledger.moved(queue, state, effect.to, count)
+        ledger.moved(end.queue, end.state, end.to, count)
         if count == len(ids):
-            ledger.add_events(number, ids, queue, event, attempt, worker, note)
+            ledger.add_events(number, ids, *end.news)
             completed += ids
         elif count:
             for id in _which(tx, ids, number):
                 own = number + ids.index(id)
-                ledger.add_events(own, [id], queue, event, attempt, worker, note)
+                ledger.add_events(own, [id], *end.news)
                 completed.append(id)
         number += len(ids)
     return frozenset(completed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import get_args
 from uuid import uuid4
@@ -14,6 +14,7 @@ from stayer.core.fields import STORED, Field
 from stayer.stores.sql import by_hand
 from stayer.stores.sql.rows import column, declaration
 from stayer.stores.sql.sqlite.database import Database, SqliteTransaction
+from stayer.stores.sql.younger_columns import missing_columns
 
 VERSION = 1
 _HERE = Path(__file__).parent
@@ -84,17 +85,7 @@ def _declared(statement: str) -> set[str]:
 
 
 def _missing_columns(tx: SqliteTransaction) -> list[str]:
-    """Columns that are younger than this file. They are added without another version of the
-    tables: an older Stayer names the columns that it knows, and need not know of more.
-    """
-    there = _columns(tx, "stayer_tasks")
-    tasks = [declaration(field) for field in STORED if field.name not in there]
-    missing = [f"stayer_tasks ADD COLUMN {declared}" for declared in tasks]
-    if "worker_order" not in _columns(tx, "stayer_workers"):
-        missing.append("stayer_workers ADD COLUMN worker_order TEXT")
-    if "defaults" not in _columns(tx, "stayer_queues"):
-        missing.append("stayer_queues ADD COLUMN defaults TEXT")
-    return missing
+    return missing_columns(partial(_columns, tx), declaration, "TEXT")
 
 
 def _columns(tx: SqliteTransaction, table: str) -> set[str]:
