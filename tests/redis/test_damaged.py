@@ -13,6 +13,7 @@ import redis
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore, damage, missing_records, strict_numbers
 from stayer.stores.redis.connection.server import Server
+from stayer.stores.redis.damaged_keys import Damage, find_damage
 from tests.contract.builders import get, new, register, submit, take
 from tests.contract.damaged import GOOD, goes_on, look_at_everything, scene
 from tests.servers.finding import redis_binary
@@ -149,16 +150,15 @@ def test_what_somebody_else_set_aside_and_made_anew_meanwhile_stays(
     prefix = store._server.address.prefix
     incoming = f"{prefix}:incoming"
     store._server.ask("SET", incoming, "foo")
-    look = damage._find_damage
 
-    def others_are_faster(server: Server) -> Iterator[damage._Damage]:
-        found = list(look(server))
-        monkeypatch.setattr(damage, "_find_damage", look)
+    def others_are_faster(server: Server) -> Iterator[Damage]:
+        found = list(find_damage(server))
+        monkeypatch.setattr("stayer.stores.redis.damage.find_damage", find_damage)
         assert damage.Mending(server).mend()
         server.ask("RPUSH", incoming, json.dumps({"id": "fine", "queue": "q"}))
         yield from found
 
-    monkeypatch.setattr(damage, "_find_damage", others_are_faster)
+    monkeypatch.setattr("stayer.stores.redis.damage.find_damage", others_are_faster)
     store.promote(10)
     assert get(store, "fine").state == "pending"
     assert store._server.ask("GET", f"{prefix}:damaged:incoming") == b"foo"
@@ -170,15 +170,14 @@ def test_a_setting_that_was_mended_meanwhile_stays(
     queue = f"{store._server.address.prefix}:queue:q"
     store.set_queue("q", limit=7)
     store._server.ask("HSET", queue, "limit", GARBAGE)
-    look = damage._find_damage
 
-    def somebody_mends_it(server: Server) -> Iterator[damage._Damage]:
-        found = list(look(server))
+    def somebody_mends_it(server: Server) -> Iterator[Damage]:
+        found = list(find_damage(server))
         assert [each.name for each in found] == [queue]
         server.ask("HSET", queue, "limit", 7)
         yield from found
 
-    monkeypatch.setattr(damage, "_find_damage", somebody_mends_it)
+    monkeypatch.setattr("stayer.stores.redis.damage.find_damage", somebody_mends_it)
     store.mending.mend()
     assert store._server.ask("HGET", queue, "limit") == b"7"
 

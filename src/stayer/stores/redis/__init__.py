@@ -20,8 +20,15 @@ from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.redis import failures as failure_groups
 from stayer.stores.redis import files as file_calls
 from stayer.stores.redis import flows as ties
-from stayer.stores.redis import incoming, leases, missing_records, queue_stats, reads, record
-from stayer.stores.redis import move as moving
+from stayer.stores.redis import (
+    incoming,
+    leases,
+    missing_records,
+    queue_stats,
+    reads,
+    record,
+    sealing,
+)
 from stayer.stores.redis import notices as notice_calls
 from stayer.stores.redis import queues as queue_calls
 from stayer.stores.redis import schedules as schedule_calls
@@ -30,9 +37,11 @@ from stayer.stores.redis.connection.open_url import address_of
 from stayer.stores.redis.connection.server import ScriptRefusal, Server
 from stayer.stores.redis.damage import Mending, retry_after_mending
 from stayer.stores.redis.defaults import KnownDefaults
+from stayer.stores.redis.dump import dump as dump_records
 from stayer.stores.redis.find import find as find_tasks
 from stayer.stores.redis.health import check, refuse_what_will_not_do
 from stayer.stores.redis.keys import key
+from stayer.stores.redis.load import load as load_records
 from stayer.stores.redis.pack import handles as patterns
 from stayer.stores.redis.pack.changes import Arguments, pack_changes
 from stayer.stores.redis.pack.tasks import (
@@ -321,14 +330,14 @@ class RedisStore(Store):
             pass
 
     def put_seal(self, seal: Seal | None) -> None:
-        moving.put_seal(self._server, seal)
+        sealing.put_seal(self._server, seal)
 
     def load(self, records: Sequence[Record], progress: str) -> None:
-        moving.load(self._server, records)
-        moving.advanced(self._server, progress)
+        load_records(self._server, records)
+        sealing.advanced(self._server, progress)
 
-    seal = _at_server(moving.seal)
-    dump = _at_server(moving.dump)
+    seal = _at_server(sealing.seal)
+    dump = _at_server(dump_records)
 
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
         return waiter_for(self._server, worker, queues)

@@ -14,7 +14,7 @@ from stayer.core.decoding import msgpack_decoder
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import NewTask
 from stayer.stores.redis.connection.server import Call
-from stayer.stores.redis.damage import UNREADABLE, check_claim
+from stayer.stores.redis.damaged_keys import UNREADABLE, check_claim
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import pack
 from stayer.stores.redis_cluster.nodes import Nodes

@@ -27,11 +27,12 @@ from stayer.core.move.records import (
     TiesCopy,
 )
 from stayer.core.schedules.model import Schedule
-from stayer.stores.redis import move as one_shard
-from stayer.stores.redis import reads
+from stayer.stores.redis import dump as shard_dump
+from stayer.stores.redis import load as shard_load
+from stayer.stores.redis import reads, sealing
 from stayer.stores.redis.connection.server import Server
+from stayer.stores.redis.dump import MOST, by_queue, figures, purged_copy
 from stayer.stores.redis.keys import escaped, key
-from stayer.stores.redis.move import MOST, by_queue, figures, purged_copy
 from stayer.stores.redis_cluster import cross_shard, event_relay, merged_reads
 from stayer.stores.redis_cluster import schedules as schedule_calls
 from stayer.stores.redis_cluster.router import REGISTRY, Shards
@@ -45,18 +46,18 @@ _SCANNED = 2000
 
 def seal(shards: Shards) -> Seal | None:
     """The mark that is there."""
-    return one_shard.seal(shards.server_of(REGISTRY))
+    return sealing.seal(shards.server_of(REGISTRY))
 
 
 def put_seal(shards: Shards, seal: Seal | None) -> None:
     """Put it on all shards, or take it from all."""
     registry = shards.server_of(REGISTRY)
     if seal is not None:
-        one_shard.put_seal(registry, seal)
+        sealing.put_seal(registry, seal)
     for name in shards.names():
-        one_shard.put_seal(shards.server_of(name), seal)
+        sealing.put_seal(shards.server_of(name), seal)
     if seal is None:
-        one_shard.put_seal(registry, None)
+        sealing.put_seal(registry, None)
 
 
 # Reading
@@ -71,29 +72,29 @@ def dump(shards: Shards, stage: Stage, cursor: str | None, limit: int) -> Batch:
             return Batch((_counters(shards, names),))
         case "queues":
             found = [
-                one_shard.queue(at(name), name)
+                shard_dump.queue(at(name), name)
                 for name in names
-                if name in one_shard.names(at(name))
+                if name in shard_dump.names(at(name))
             ]
             return Batch(tuple(found))
         case "tasks":
             return by_queue(
-                names, place, lambda name, behind: one_shard.tasks(at(name), name, behind, limit)
+                names, place, lambda name, behind: shard_dump.tasks(at(name), name, behind, limit)
             )
         case "logs" | "usage" | "checkpoints" | "ties":
             return by_queue(
                 names,
                 place,
-                lambda name, behind: one_shard.kept(at(name), stage, name, behind, limit),
+                lambda name, behind: shard_dump.kept(at(name), stage, name, behind, limit),
             )
         case "flows":
-            return _merged(shards, names, place, one_shard.flow_places)
+            return _merged(shards, names, place, shard_dump.flow_places)
         case "notices":
-            return _merged(shards, names, place, one_shard.notice_places)
+            return _merged(shards, names, place, shard_dump.notice_places)
         case "schedules":
             return Batch(tuple(schedule_calls.schedules(shards)))
         case "files":
-            return one_shard.dump(at(REGISTRY), stage, cursor, limit)
+            return shard_dump.dump(at(REGISTRY), stage, cursor, limit)
         case "purged":
             return _purged(shards, place)
         case "figures":
@@ -110,7 +111,7 @@ def dump(shards: Shards, stage: Stage, cursor: str | None, limit: int) -> Batch:
 
 def _counters(shards: Shards, names: Sequence[str]) -> Counters:
     """The numbers of the shards count, too: histories have those."""
-    [known] = one_shard.dump(shards.server_of(REGISTRY), "counters", None, 1).records
+    [known] = shard_dump.dump(shards.server_of(REGISTRY), "counters", None, 1).records
     assert isinstance(known, Counters)
     numbers = [reads.last_event(shards.server_of(name)) for name in names]
     last = max(known.last_event, event_relay.last_event(shards), *numbers, 0)
@@ -125,7 +126,7 @@ def _merged(shards: Shards, names: Sequence[str], place: Sequence[Any], read: _P
     found: dict[str, Record | None] = {}
     for name in names:
         found |= read(shards.server_of(name), place[0] if place else _FIRST, MOST)
-    return one_shard.paged(sorted(found.items())[:MOST], MOST)
+    return shard_dump.paged(sorted(found.items())[:MOST], MOST)
 
 
 def _purged(shards: Shards, place: Sequence[Any]) -> Batch:
@@ -163,9 +164,9 @@ def load(shards: Shards, records: Sequence[Record], progress: str) -> None:
             groups.setdefault(_home(record), []).append(record)
         _prepare(shards, [name for name in groups if name != REGISTRY])
         for name, group in groups.items():
-            one_shard.load(shards.server_of(name), group)
+            shard_load.load(shards.server_of(name), group)
             _tell_others(shards, name, group)
-    one_shard.advanced(shards.server_of(REGISTRY), progress)
+    sealing.advanced(shards.server_of(REGISTRY), progress)
 
 
 def _home(record: Any) -> str:
@@ -191,19 +192,19 @@ def _prepare(shards: Shards, names: Sequence[str]) -> None:
     if not missing:
         return
     registry = shards.server_of(REGISTRY)
-    mark, [known] = seal(shards), one_shard.dump(registry, "counters", None, 1).records
+    mark, [known] = seal(shards), shard_dump.dump(registry, "counters", None, 1).records
     assert isinstance(known, Counters)
     shards.add(missing, is_sealed=True)
     for name in missing:
         server = shards.server_of(name)
-        one_shard.put_seal(server, mark)
-        one_shard.load_counters(server, replace(known, shared={}))
+        sealing.put_seal(server, mark)
+        shard_load.load_counters(server, replace(known, shared={}))
         _relayed(shards, name, known.last_event)
         shards.sealed.add(name)
 
 
 def _load_counters(shards: Shards, counters: Counters) -> None:
-    one_shard.load_counters(shards.server_of(REGISTRY), counters)
+    shard_load.load_counters(shards.server_of(REGISTRY), counters)
     _relayed(shards, "", counters.last_event)
 
 
@@ -218,7 +219,7 @@ def _load_flow(shards: Shards, copy: FlowCopy) -> None:
     for name in {part.queue for part in copy.parts} & set(shards.names()):
         server: Shard = shards.server_of(name)
         if server.ask("EXISTS", key("members", server.address.prefix, flow=copy.id)):
-            one_shard.load(server, [copy])
+            shard_load.load(server, [copy])
 
 
 def _tell_others(shards: Shards, queue: str, group: Sequence[Record]) -> None:

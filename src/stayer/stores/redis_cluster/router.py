@@ -16,9 +16,10 @@ from stayer.core.errors import StoreError, StoreMoved, StoreUnreachable
 from stayer.core.ids import redraw
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
-from stayer.stores.redis import move, record
+from stayer.stores.redis import record, sealing
 from stayer.stores.redis.connection.server import Server
-from stayer.stores.redis.damage import MEND_PAUSE_S, UNREADABLE, keys_below, set_aside_alone
+from stayer.stores.redis.damage import MEND_PAUSE_S, set_aside_alone
+from stayer.stores.redis.damaged_keys import UNREADABLE, keys_below
 from stayer.stores.redis.errors import translated
 from stayer.stores.redis.keys import REGISTRY_TAG, key, tag
 from stayer.stores.redis.pack.changes import Arguments
@@ -91,7 +92,7 @@ class Shards:
 
     def _refuse_if_sealed(self) -> None:
         try:
-            mark = move.seal(self.server_of(REGISTRY))
+            mark = sealing.seal(self.server_of(REGISTRY))
         except StoreUnreachable:
             return  # then no queue can be made; and each that is there says it itself
         if mark is not None:

@@ -1,4 +1,4 @@
--- Moving a store: what it holds, a batch at a time, and back; and the mark that it bears meanwhile (see move.py).
+-- Moving a store: what it holds, a batch at a time, and back; and the mark that it bears meanwhile (see dump.py, load.py and sealing.py).
 
 -- script: put_seal
 -- Store.put_seal: let nobody change anything, or everybody again. Workers that are silent are forgotten: they hold nothing, and
