@@ -27,13 +27,15 @@ from stayer.config.parsing import FOREVER
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON
-from stayer.core.queue_model import KEPT, Fair, Kept
+from stayer.core.queue_model import KEPT, Fair, Kept, QueueInfo
 from stayer.core.queue_settings import FAIR, WrittenSettings
 from stayer.core.submit.defaults import describe, parse_value
 from stayer.core.units import format_duration
 from stayer.service.control import queues as queue_control
 from stayer.service.degraded.partial import partly
 
+_LIMITS = frozenset(("limit", "key_limit", "key_limits", "rate", "fair"))
+"""Settings that are shown in one line."""
 _KEPT_WORDS = {
     "complete": "complete tasks",
     "failed": "failed tasks",
@@ -171,7 +173,6 @@ def set_(
         wanted["rate"] = None if rate == "none" else rate
     if fair is not None:
         wanted["fair"] = None if fair == "none" else fair
-    is_limited = bool(wanted)
     retention: dict[Kept, float | None] = {
         what: None if seconds < 0 else seconds
         for what in KEPT
@@ -193,17 +194,23 @@ def set_(
     queue = queue_control.set_queue(store, name, **wanted)
     if as_json:
         print_json(codec.queue_record(queue))
-        return
-    if is_limited:
+    else:
+        _print_settings(queue, wanted)
+
+
+def _print_settings(queue: QueueInfo, changed: WrittenSettings) -> None:
+    """Print what has become of the settings that were to change."""
+    name = queue.name
+    if not _LIMITS.isdisjoint(changed):
         from stayer.cli.tables import other_limits
 
         others = other_limits(queue)
         print_line(f"{name} limit {queue.limit or 'none'}{', ' if others else ''}{others}")
-    if notify:
+    if "notify" in changed:
         print_line(f"{name} tells {' '.join(queue.notify) or 'nobody'}")
-    if defaults:
+    if "defaults" in changed:
         print_line(f"{name} defaults {describe(queue.defaults) or 'none'}")
-    for what in retention:
+    for what in changed.get("retention", ()):
         print_line(f"{name} keep {what} {_format_retention(queue.retention.get(what))}")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from stayer.cli.command import Given
 from stayer.cli.daemon import begin_daemon
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stayer.store import Store
     from stayer.worker.handlers import Handlers
     from stayer.worker.load_user_code import AppDescription
+    from stayer.worker.state_directory import StateDirectory
     from stayer.worker.task_code import CodeRules
     from stayer.worker.task_images import ImageRules
 
@@ -32,33 +33,46 @@ T = TypeVar("T")
 logger = logging.getLogger("stayer.worker")
 
 
+class _Prepared(NamedTuple):
+    """What a worker begins with, of either kind."""
+
+    store: Store
+    state: StateDirectory
+    handlers: Handlers
+    environment: dict[str, str]
+
+
 def run_worker(
     given: Given, planned: Callable[[], WorkerPlan], ready: Callable[[], None] = lambda: None
 ) -> int:
     """Take tasks until told to end; return the exit code. When the store is there, call `ready`."""
     from stayer.cli.hide_credentials import hide_credentials
-    from stayer.config import token_for
-    from stayer.core.decoding import convert
-    from stayer.service.notify.deliverer import deliver_meanwhile
-    from stayer.worker.handlers import configure
-    from stayer.worker.load_user_code import AppPoller
-    from stayer.worker.loop import WorkerLoop
-    from stayer.worker.options import Options
-    from stayer.worker.state_directory import StateDirectory, node_name
-    from stayer.worker.task_user import task_users
 
     def behaviour() -> dict[str, Any]:
         return {**planned().behaviour, "retention": given.config().kept}
-
-    def reload() -> Options:
-        return convert(behaviour(), Options)
 
     hide_credentials()
     plan = planned()
     has_begun = begin_daemon(plan.daemon, plan.log) if plan.daemon else lambda: None
     if plan.ignored_note:
         note(plan.ignored_note)
-    settings, environment = _handler_settings(plan)
+    prepared = _prepare(given, plan)
+    ready()
+    has_begun()
+    if prepared.handlers.runs_anything:
+        logger.info("--allow-commands: whoever may submit has a shell here")
+    run = _run_in_processes if plan.threads is None else _run_in_threads
+    return DRAINED if run(given, plan, prepared, behaviour) else 0
+
+
+def _prepare(given: Given, plan: WorkerPlan) -> _Prepared:
+    """Open the log, the state directory and the store."""
+    from stayer.worker.handlers import configure
+    from stayer.worker.state_directory import StateDirectory, node_name
+    from stayer.worker.task_user import task_users
+
+    settings = dict(plan.handlers)
+    environment = dict(map(_pair, settings.pop("env", ())))
     users = task_users(plan.task_users, plan.behaviour["queues"])
     _start_log(plan.log, plan.log_level)
 
@@ -79,31 +93,53 @@ def run_worker(
     store = _retry_until_reachable(
         lambda: _prepare_store(given, handlers, plan.behaviour["queues"])
     )
-    ready()
-    has_begun()
-    if handlers.runs_anything:
-        logger.info("--allow-commands: whoever may submit has a shell here")
-    if plan.threads is None:
-        loop = WorkerLoop(store, state, handlers, reload(), reload)
+    return _Prepared(store, state, handlers, environment)
 
-        def on_answer(user: str | None, description: AppDescription) -> None:
-            handlers.app_descriptions[user] = description
-            loop.look_again()
-            if store.remote_operator is not None:
-                return
-            declare = partial(declare_app, given.config(), handlers, store)
-            _retry_until_reachable(lambda: declare(plan.behaviour["queues"]))
 
-        missing = {
-            user: code
-            for user, code in handlers.code_of_app().items()
-            if user not in handlers.app_descriptions
-        }
-        with deliver_meanwhile(store, given.config), AppPoller(missing, on_answer):
-            loop.run()
-        return DRAINED if loop.is_drained else 0
+def _run_in_processes(
+    given: Given, plan: WorkerPlan, prepared: _Prepared, behaviour: Callable[[], dict[str, Any]]
+) -> bool:
+    """Run each task in a process of its own; return whether the worker was drained."""
+    from stayer.core.decoding import convert
+    from stayer.service.notify.deliverer import deliver_meanwhile
+    from stayer.worker.load_user_code import AppPoller
+    from stayer.worker.loop import WorkerLoop
+    from stayer.worker.options import Options
+
+    store, state, handlers, _ = prepared
+
+    def reload() -> Options:
+        return convert(behaviour(), Options)
+
+    def on_answer(user: str | None, description: AppDescription) -> None:
+        handlers.app_descriptions[user] = description
+        loop.look_again()
+        if store.remote_operator is not None:
+            return
+        declare = partial(declare_app, given.config(), handlers, store)
+        _retry_until_reachable(lambda: declare(plan.behaviour["queues"]))
+
+    loop = WorkerLoop(store, state, handlers, reload(), reload)
+    missing = {
+        user: code
+        for user, code in handlers.code_of_app().items()
+        if user not in handlers.app_descriptions
+    }
+    with deliver_meanwhile(store, given.config), AppPoller(missing, on_answer):
+        loop.run()
+    return loop.is_drained
+
+
+def _run_in_threads(
+    given: Given, plan: WorkerPlan, prepared: _Prepared, behaviour: Callable[[], dict[str, Any]]
+) -> bool:
+    """Run all tasks in the threads of one process; return whether the worker was drained."""
+    from stayer.config import token_for
+    from stayer.core.decoding import convert
+    from stayer.service.notify.deliverer import deliver_meanwhile
     from stayer.worker.threads.worker import ThreadOptions, ThreadsWorker
 
+    store, state, handlers, environment = prepared
     about = {
         **behaviour(),
         "store": given.config().store,
@@ -118,7 +154,7 @@ def run_worker(
     threads = ThreadsWorker(store, state, convert(about, ThreadOptions))
     with deliver_meanwhile(store, given.config):
         threads.run()
-    return DRAINED if threads.is_drained else 0
+    return threads.is_drained
 
 
 def _code_rules(
@@ -189,12 +225,6 @@ def _prepare_store(given: Given, handlers: Handlers, queues: Collection[str]) ->
     declare_app(given.config(), handlers, store, queues)
     declare_queues(given.config(), store)
     return store
-
-
-def _handler_settings(plan: WorkerPlan) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return what to run, and the variables for it."""
-    settings = dict(plan.handlers)
-    return settings, dict(map(_pair, settings.pop("env", ())))
 
 
 def _pair(text: str) -> tuple[str, str]:

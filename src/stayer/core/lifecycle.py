@@ -183,16 +183,9 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Expire():
             return _finish_failed(task, "expired", EXPIRED)
         case Cancel(grace=grace):
-            if task.state in QUEUED:
-                return _finish_cancelled(task)
-            return _ask(task, "cancel", {} if grace is None else {"grace": grace})
+            return _cancel(task, grace)
         case DeclareComplete(result=result):
-            sets: _Sets = {"orders": (), "error": None, "fingerprint": None}
-            return _declare(
-                _change(
-                    task, "complete", sets, ending="done", note=_BY_HAND, order=True, result=result
-                )
-            )
+            return _declare_complete(task, result)
         case DeclareFailed(error=error):
             return _declare(_finish_failed(task, "error", error, note=_BY_HAND))
         case Ask(verb=verb, arguments=arguments):
@@ -200,9 +193,7 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Note(event=event, note=note):
             return _change(task, task.state, word=event, note=note)
         case Pin(pinned=pinned, lock=lock):
-            said = ", ".join(f"{name} {value}" for name, value in asdict(pinned).items() if value)
-            pin: _Sets = {"pinned": pinned, "lock": lock}
-            return _change(task, task.state, pin, word="pinned", note=cut(said, NOTE), order=True)
+            return _pin(task, pinned, lock)
         case Set():
             return _set(task, happening)
         case SetMeta():
@@ -333,6 +324,25 @@ def _after_failed_upstream(task: Task, failed: UpstreamFailed) -> Change:
             return _change(task, to)
         case _ as never:
             assert_never(never)
+
+
+def _cancel(task: Task, grace: float | None) -> Change:
+    if task.state in QUEUED:
+        return _finish_cancelled(task)
+    return _ask(task, "cancel", {} if grace is None else {"grace": grace})
+
+
+def _pin(task: Task, pinned: Pinned, lock: str | None) -> Change:
+    note = ", ".join(f"{name} {value}" for name, value in asdict(pinned).items() if value)
+    sets: _Sets = {"pinned": pinned, "lock": lock}
+    return _change(task, task.state, sets, word="pinned", note=cut(note, NOTE), order=True)
+
+
+def _declare_complete(task: Task, result: Value) -> Change:
+    sets: _Sets = {"orders": (), "error": None, "fingerprint": None}
+    return _declare(
+        _change(task, "complete", sets, ending="done", note=_BY_HAND, order=True, result=result)
+    )
 
 
 def _declare(change: Change) -> Change:

@@ -235,62 +235,59 @@ def _flow_schemas(counts: Schema) -> Schema:
     }  # fmt: skip
 
 
-def _work_schemas() -> Schema:
-    """What workers send and hear. What they send may have more fields: these are ignored."""
-    held = _object(id=_STRING, attempt=_INTEGER)
-    news: Schema = {
-        **held,
-        "properties": {
-            **held["properties"], "acknowledged": _INTEGER, "paused": {"type": "boolean"},
-            "progress": {"$ref": f"{REF}ToldProgress"}, "usage": {"type": "object"},
-        },
-    }  # fmt: skip
-    words = {"type": "array", "items": _STRING}
+_WORDS: Schema = {"type": "array", "items": _STRING}
+_HELD = _object(id=_STRING, attempt=_INTEGER)
+"""An attempt that a worker holds."""
+
+
+def _extended(schema: Schema, **properties: Schema) -> Schema:
+    """Return an object that has these properties too, or instead."""
+    return {**schema, "properties": {**schema["properties"], **properties}}
+
+
+def _what_workers_send() -> Schema:
+    """It may have more fields: these are ignored."""
     handles: Schema = {
         "type": "object",
-        "properties": {"plain": {"type": "boolean"}, "names": words, "programs": words},
+        "properties": {"plain": {"type": "boolean"}, "names": _WORDS, "programs": _WORDS},
     }
-    reports = {"type": "array", "items": {"$ref": f"{REF}ToldRunning"}}
-    orders = _object(**held["properties"], orders=_array("Order"))
+    error: Schema = {
+        "type": "object",
+        "properties": {
+            "type": _STRING, "message": _STRING, "traceback": _optional(_STRING),
+            "exit_code": _optional(_INTEGER), "signal": _optional(_INTEGER),
+        },
+        "required": ["type"],
+    }  # fmt: skip
+    reports: Schema = {"type": "array", "items": {"$ref": f"{REF}ToldRunning"}}
     return {
         "ToldProgress": struct_schema(work_bodies.ProgressBody),
-        "ToldRunning": news,
-        "BeatToSend": {
-            **struct_schema(work_bodies.BeatBody),
-            "properties": {
-                **struct_schema(work_bodies.BeatBody)["properties"],
-                "handles": handles, "running": reports, "news": reports,
-            },
-        },
-        "TakeToSend": {
-            **struct_schema(work_bodies.TakeBody),
-            "properties": {**struct_schema(work_bodies.TakeBody)["properties"], "handles": handles},
-        },
-        "FailureToSend": {
-            **struct_schema(work_bodies.FailBody),
-            "properties": {
-                **struct_schema(work_bodies.FailBody)["properties"],
-                "error": {
-                    "type": "object",
-                    "properties": {
-                        "type": _STRING, "message": _STRING, "traceback": _optional(_STRING),
-                        "exit_code": _optional(_INTEGER), "signal": _optional(_INTEGER),
-                    },
-                    "required": ["type"],
-                },
-            },
-        },
+        "ToldRunning": _extended(
+            _HELD, acknowledged=_INTEGER, paused={"type": "boolean"},
+            progress={"$ref": f"{REF}ToldProgress"}, usage={"type": "object"},
+        ),
+        "BeatToSend": _extended(
+            struct_schema(work_bodies.BeatBody), handles=handles, running=reports, news=reports
+        ),
+        "TakeToSend": _extended(struct_schema(work_bodies.TakeBody), handles=handles),
+        "FailureToSend": _extended(struct_schema(work_bodies.FailBody), error=error),
+    }  # fmt: skip
+
+
+def _what_workers_hear() -> Schema:
+    orders = _object(**_HELD["properties"], orders=_array("Order"))
+    return {
         "Beat": _object(
             now=_NUMBER, lease=_NUMBER, drain={"type": "boolean"}, watched={"type": "boolean"},
             order=_optional({"type": "object", "properties": {
-                "number": _INTEGER, "queues": _optional(words), "slots": _optional(_INTEGER),
+                "number": _INTEGER, "queues": _optional(_WORDS), "slots": _optional(_INTEGER),
                 "grace": _optional(_NUMBER), "ends_at": _optional(_NUMBER),
             }}),
-            orders={"type": "array", "items": orders}, lost={"type": "array", "items": held},
-            away=words, undelivered=words, proven=_optional(words),
+            orders={"type": "array", "items": orders}, lost={"type": "array", "items": _HELD},
+            away=_WORDS, undelivered=_WORDS, proven=_optional(_WORDS),
         ),
         "WorkWait": _object(news={"type": "boolean"}, position=_STRING),
-        "Ties": _object(after=words, behind=words),
+        "Ties": _object(after=_WORDS, behind=_WORDS),
         "ChangedTasks": _object(
             tasks={"type": "array", "items": _optional({"$ref": f"{REF}Task"})}
         ),
@@ -309,7 +306,8 @@ def schemas() -> Schema:
         **_flow_schemas(counts),
         **_queue_schemas(),
         **_worker_schemas(),
-        **_work_schemas(),
+        **_what_workers_send(),
+        **_what_workers_hear(),
         **_server_schemas(counts),
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias, get_args
 
@@ -65,10 +65,7 @@ def new_task(
         _check_deadline(deadline, fields.get("delay"))
     if not fields.keys().isdisjoint(_UNIQUE):
         _check_unique(fields)
-    if (near := life.get("near")) is not None and near not in fields.get("after", ()):
-        raise BadInput(
-            f"near {quote(near)}: give the id of a task that it runs after, as in `after`"
-        )
+    _check_near(life.get("near"), fields.get("after", ()))
     new = NewTask(
         id=draw() if id is None else id,
         generated=id is None,
@@ -84,6 +81,13 @@ def new_task(
 
 _TIMES = frozenset(("eta", "delay", "start_before", "expire"))
 _UNIQUE = frozenset(("unique", "unique_while", "unique_for"))
+
+
+def _check_near(near: str | None, after: Collection[str]) -> None:
+    if near is not None and near not in after:
+        raise BadInput(
+            f"near {quote(near)}: give the id of a task that it runs after, as in `after`"
+        )
 
 
 def _check_what_runs(fields: Mapping[str, Any]) -> None:

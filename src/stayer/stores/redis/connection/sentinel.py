@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlencode
 
@@ -70,32 +71,31 @@ def parse(url: str) -> Address:
         ),
         "socket_timeout": min(_ASK_TIMEOUT_S, arguments["socket_timeout"] or _ASK_TIMEOUT_S),
     }
-
-    def opens(arguments: dict[str, Any]) -> Opens:
-        def open_connection(host: str, port: int) -> Any:
-            connection = connection_class(**{**arguments, "host": host, "port": port})
-            connection.connect()
-            return connection
-
-        return open_connection
-
     sentinels = Sentinels(
         without_secrets(url),
         unquote(service),
         hosts_of(url, hosts, PORT, _FORM),
-        opens(to_sentinel),
+        partial(_open_connection, connection_class, to_sentinel),
     )
     return Address(
         url=without_secrets(url),
         prefix=options.prefix,
         database=int(arguments.get("db") or 0),
-        open=lambda: sentinels.open_primary(opens(arguments)),
+        open=lambda: sentinels.open_primary(partial(_open_connection, connection_class, arguments)),
         moves=True,
         replicas=options.replicas,
         confirming=options.confirming,
         user=arguments.get("username"),
         check=sentinels.check,
     )
+
+
+def _open_connection(
+    connection_class: Callable[..., Any], arguments: dict[str, Any], host: str, port: int
+) -> Any:
+    connection = connection_class(**{**arguments, "host": host, "port": port})
+    connection.connect()
+    return connection
 
 
 class _View(NamedTuple):
