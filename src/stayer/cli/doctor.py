@@ -462,7 +462,7 @@ def _check_notices(store: Store) -> Iterator[Finding]:
         yield Finding(
             "notices",
             "warn",
-            f"{_at_least(len(failed), 'notice')} could not be delivered, the last to "
+            f"{_count_notices(len(failed))} could not be delivered, the last to "
             f"{failed[0].to}: {failed[0].said}",
             "see `stayer notices --state failed`; `stayer notices retry --failed` tries them again",
         )
@@ -475,13 +475,14 @@ def _check_notices(store: Store) -> Iterator[Finding]:
         yield Finding(
             "notices",
             "warn",
-            f"{_at_least(len(waiting), 'notice')} to {waiting[0].to} should have been delivered",
+            f"{_count_notices(len(waiting))} to {waiting[0].to} should have been delivered",
             "run a worker or a server whose stayer.toml has this hook",
         )
 
 
-def _at_least(number: int, what: str) -> str:
-    return f"over {plural(number, what)}" if number == _MOST_LISTED else plural(number, what)
+def _count_notices(number: int) -> str:
+    counted = plural(number, "notice")
+    return f"over {counted}" if number == _MOST_LISTED else counted
 
 
 def _failure(check: str, error: StayerError) -> Finding:

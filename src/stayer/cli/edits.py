@@ -61,7 +61,7 @@ def edit_options(
 
 
 def edits_from(
-    given: Given, words: Sequence[str], options: Mapping[str, Any], cleared: Sequence[str] = ()
+    given: Given, words: Sequence[str], options: Mapping[str, Any], cleared: Sequence[str]
 ) -> Edits:
     """Gather what is to be different, by these words and options."""
     fields = said_fields(given, words, {**options, "set_parameters": ()})

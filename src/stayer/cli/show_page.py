@@ -50,8 +50,8 @@ def print_page(
     events: Sequence[Event],
     now: float,
     heard_at: float,
-    condition: str | None = None,
-    statistics: Iterable[tuple[str, RenderableType]] = (),
+    condition: str | None,
+    statistics: Iterable[tuple[str, RenderableType]],
 ) -> None:
     """The record, then its parameters, its result, what it reported of itself, and what
     happened on the way. It is known to have run until `heard_at`, if it runs.

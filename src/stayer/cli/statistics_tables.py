@@ -74,9 +74,9 @@ def figure(value: float | None) -> str:
     return "nan" if value is None else f"{value:.6g}"
 
 
-def sparkline(values: Sequence[float | None], width: int = _SPARK_WIDTH) -> str:
+def sparkline(values: Sequence[float | None]) -> str:
     """Draw values as bars of a line of text, the least as the lowest; gaps stay empty."""
-    shown = _resampled(values, width)
+    shown = _resampled(values, _SPARK_WIDTH)
     known = [value for value in shown if value is not None]
     if len(known) < 2:
         return ""

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
-import msgspec
 import rich_click as click
 
 from stayer.cli.checkout import commit_of
@@ -54,7 +53,7 @@ def option_name(field: Field) -> str:
     return field.row.option[-1] if field.row.option else f"--{field.name.replace('_', '-')}"
 
 
-def _option(field: Field, without_default: bool = False) -> Callable[[Any], Any]:
+def _option(field: Field, without_default: bool) -> Callable[[Any], Any]:
     """The option by which a field is said."""
     more: dict[str, Any] = {"panel": field.row.panel}
     help = field.row.help
@@ -228,17 +227,8 @@ def single_values(option: str, written: Sequence[str]) -> dict[str, JSON]:
             raise BadInput(f"{option} {each!r}: write NAME=VALUE")
         if name in found:
             raise BadInput(f"{option} {name} is there twice: give it once")
-        found[name] = scalar(value)
+        found[name] = codec.json_or_text(value)
     return found
-
-
-def scalar(text: str) -> JSON:
-    """The JSON value that a text is, else the text."""
-    try:
-        value: JSON = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return text
-    return value
 
 
 def is_remote(given: Given) -> bool:

@@ -326,14 +326,13 @@ def token_for(config: Config) -> str | None:
     return config.token
 
 
-def refuse_own_store_in_test(config: Config, environ: Environment | None = None) -> None:
+def refuse_own_store_in_test(config: Config) -> None:
     """Refuse the store that a developer or a deployment has, where a test of pytest did not name
     one: it would be filled with what tests submit.
     """
-    environ = os.environ if environ is None else environ
     variable = SETTINGS["store"].variable
     # The second is there while pytest collects, too: a module may submit when it is imported.
-    is_in_test = "PYTEST_CURRENT_TEST" in environ or "PYTEST_VERSION" in environ
+    is_in_test = "PYTEST_CURRENT_TEST" in os.environ or "PYTEST_VERSION" in os.environ
     if not is_in_test or config.sources["store"] in ("--store", variable):
         return
     where = "the default" if config.sources["store"] == DEFAULT else config.sources["store"]
@@ -411,14 +410,13 @@ def _quoted(path: Path) -> str:
     return text
 
 
-def former_access_file(config: Config, environ: Environment | None = None) -> Path | None:
+def former_access_file(config: Config) -> Path | None:
     """Return where Stayer kept tokens before they were in the store, unless the table `[serve]`
     named a file: beside the configuration file. None without one, and without a home.
     """
     if config.file is not None:
         return Path(config.file).with_suffix(".access.json")
-    environ = os.environ if environ is None else environ
-    folder = _user_folder(environ, "XDG_CONFIG_HOME", ".config")
+    folder = _user_folder(os.environ, "XDG_CONFIG_HOME", ".config")
     return None if folder is None else folder / "stayer" / "stayer.access.json"
 
 

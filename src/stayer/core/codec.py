@@ -463,6 +463,15 @@ def parse(text: str | bytes, what: str) -> Value:
     return as_value(value, what)
 
 
+def json_or_text(text: str) -> JSON:
+    """Return the JSON value that a text is, else the text."""
+    try:
+        value: JSON = _decode(text)
+    except UNREADABLE:
+        return text
+    return value
+
+
 def as_value(value: Value, what: str) -> Value:
     """Convert decoded JSON to a value: `{"base64": …}` stands for bytes."""
     if not isinstance(value, dict) or value.keys() != {"base64"}:

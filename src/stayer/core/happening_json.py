@@ -69,7 +69,7 @@ def read_happening(written: Mapping[str, Any]) -> Happening:
     if kind is None:
         raise BadInput(f"what: say one of {', '.join(HAPPENINGS_BY_NAME)}")
     if kind is Done:
-        return Done(read_value(written.get("result"), "the result"))
+        return Done(read_result(written.get("result")))
     try:
         return fitted(convert(written, kind))
     except msgspec.ValidationError as error:
@@ -136,13 +136,13 @@ def _check_pin(pin: Pin) -> None:
         code.requirement_name(line)
 
 
-def read_value(shown: JSON, what: str) -> Value:
-    """Read a value of a user; raises TooLarge and BadInput as a submission does."""
+def read_result(shown: JSON) -> Value:
+    """Read what a task returned; raises TooLarge and BadInput as a submission does."""
     value: Value = shown
     if isinstance(shown, dict) and shown.keys() == {"base64"} and isinstance(shown["base64"], str):
         try:
             value = base64.b64decode(shown["base64"], validate=True)
         except ValueError:
             value = shown
-    codec.pack(value, what, codec.RESULT_LIMIT)
+    codec.pack(value, "the result", codec.RESULT_LIMIT)
     return value

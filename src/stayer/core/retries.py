@@ -24,7 +24,7 @@ _SHORTEST_GUESS = 6
 
 
 def is_retry_allowed(
-    policy: Policy, failures: int, ending: Ending, fault: Fault, bases: Sequence[str] = ()
+    policy: Policy, failures: int, ending: Ending, fault: Fault, bases: Sequence[str]
 ) -> bool:
     """Return whether it may run again after so many failures, the last of this kind; `bases` are
     the classes that the error is also one of.

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from stayer.core import codec, limits
 from stayer.core.errors import BadInput, NotHeld, TooLarge, UnknownTask, UnknownWorker
-from stayer.core.happening_json import fitted, read_happening, read_value
+from stayer.core.happening_json import fitted, read_happening, read_result
 from stayer.core.happenings import Done, Fail, Happening, Interrupt, SetMeta, Snooze, Stop
 from stayer.core.insight.statistics import MOST_BYTES, weight
 from stayer.core.insight.statistics import fitted as fitted_statistics
@@ -299,7 +299,7 @@ def start(call: Call) -> Answer:
 
 def complete(call: Call) -> Answer:
     """Take the result of an attempt."""
-    return _end(call, Done(read_value(call.body.result, "the result")), ("done",))
+    return _end(call, Done(read_result(call.body.result)), ("done",))
 
 
 def fail(call: Call) -> Answer:

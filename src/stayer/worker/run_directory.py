@@ -32,6 +32,8 @@ from stayer.worker.run_removal import discard, put_away
 
 _RESULT_FILE_LIMIT_BYTES = limits.WRITTEN
 """As it is written: what is longer is refused unread."""
+_TAIL_BYTES = 2000
+"""How much of its output is told of a task that failed."""
 _DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 _STAT_PARENT = 1
 """The place of the parent's pid in `tree.Stat`."""
@@ -413,14 +415,14 @@ class Run:
         """Return what a Python task said of its failure."""
         return read_object(lambda: self.part.read("error", JSON_LIMIT_BYTES))
 
-    def log_tail(self, size: int = 2000) -> str:
+    def log_tail(self) -> str:
         """Return the last lines of its output."""
         found = self.part.stat("log")
         if found is None:
             return ""
-        start = max(0, found.st_size - size)
+        start = max(0, found.st_size - _TAIL_BYTES)
         try:
-            return self.part.read_part("log", start, size).decode(errors="replace")
+            return self.part.read_part("log", start, _TAIL_BYTES).decode(errors="replace")
         except OSError:
             return ""
 

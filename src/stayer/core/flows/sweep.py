@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -46,21 +45,13 @@ def parse_values(written: str, what: str) -> list[JSON]:
         if found := _RANGE.fullmatch(item):
             values += _range(found[1], found[2], found[3], what)
         else:
-            values.append(_value(item))
+            values.append(codec.json_or_text(item))
     return _checked(values, what)
 
 
 def _items(written: str) -> list[str]:
     """Split at commas, but not at those in quotes."""
     return [item.strip() for item in re.findall(r'"(?:[^"\\]|\\.)*"|[^,]+', written)]
-
-
-def _value(text: str) -> JSON:
-    try:
-        value: JSON = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return text
-    return value
 
 
 def _range(first: str, last: str, step: str | None, what: str) -> Iterable[int]:

@@ -35,7 +35,7 @@ def shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
 
 
-def in_words(problem: str, where: str = "", kind: type | None = None) -> str:
+def in_words(problem: str, where: str, kind: type | None = None) -> str:
     """Say what should be there instead; `kind` is what was to be read, to know what
     may be chosen.
     """

@@ -125,10 +125,7 @@ def declare(
 
 
 def withdraw(
-    store: AdminStore,
-    origin: str,
-    wanted: Sequence[Schedule],
-    within: Collection[str] | None = None,
+    store: AdminStore, origin: str, wanted: Sequence[Schedule], within: Collection[str] | None
 ) -> None:
     """Remove those of this file or app that are not among these; for `within` see `declare`."""
     declared = {schedule.name for schedule in wanted}

@@ -106,9 +106,7 @@ def _generated(store: ReadStore, prefix: str) -> list[str]:
     return [task.id for task in store.get(wanted) if task is not None] if wanted else []
 
 
-def choose_id(
-    prefix: str, ids: Sequence[str], error: type[BadInput], *, to_change: bool = False
-) -> str:
+def choose_id(prefix: str, ids: Sequence[str], error: type[BadInput], *, to_change: bool) -> str:
     """Choose the one id that was found for this beginning of it; raises `error` if that is too
     short.
     """

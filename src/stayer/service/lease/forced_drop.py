@@ -34,7 +34,7 @@ class Dropped(NamedTuple):
 def drop_by_force(
     store: Store,
     worker: str,
-    grace: float | None = None,
+    grace: float | None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Dropped:
     """Stop a worker that may be alive, and return what it held to the queue. Waits until it has

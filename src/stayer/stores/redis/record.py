@@ -101,7 +101,7 @@ def apart(form: str | bytes | None) -> bool:
     return isinstance(form, bytes) or (form is not None and len(form) > SHORT)
 
 
-def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -> bytes:
+def from_new(new: NewTask, form: str | bytes | None, dependents: bool) -> bytes:
     """Return the value of a new task. Times and number come from the script, which puts them in the
     place of the first three fields: nine bytes each.
     """

@@ -134,7 +134,7 @@ def is_complete(path: str) -> bool:
     return os.path.exists(os.path.join(path, COMPLETE)) and not is_dangling
 
 
-def _used(path: str, lock: Lock, *, fresh: bool = False) -> Environment:
+def _used(path: str, lock: Lock, *, fresh: bool) -> Environment:
     with contextlib.suppress(OSError):  # a full disk, or one that can't be written to any more
         os.utime(os.path.join(path, COMPLETE))
     return Environment(path, lock.descriptor, fresh=fresh)

@@ -34,7 +34,7 @@ def open_store(url: str, clock: Callable[[], float] | None = None) -> MemoryStor
     return MemoryStore(url, open_database(url, clock))
 
 
-def open_database(url: str, clock: Callable[[], float] | None = None) -> MemoryDatabase:
+def open_database(url: str, clock: Callable[[], float] | None) -> MemoryDatabase:
     """Open what a store stands on."""
     name = _name(url)
     return MemoryDatabase(_named(name) if name else _Memory(), clock)
