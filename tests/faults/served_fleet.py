@@ -14,6 +14,7 @@ from typing import Any
 from stayer.http.token_places import TokensInStore
 from stayer.http.tokens import Access
 from tests.faults.fleet import Fleet
+from tests.faults.pools import PoolFleet
 from tests.http.serving import Process
 
 
@@ -78,6 +79,10 @@ class ServedFleet(Fleet):
         with suppress(OSError):
             return '"fenced"' in running.read_text()
         return False
+
+
+class ServedPools(ServedFleet, PoolFleet):
+    """Workers with threads that know a URL and a token."""
 
 
 class LossyProxy:

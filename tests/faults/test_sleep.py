@@ -5,7 +5,6 @@ Their clocks are the test's (see `tests/keeper/sleeping.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,11 +22,7 @@ LEASE = 30.0
 CLOCKS = Path(__file__).with_name("asleep")
 
 
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[PoolFleet]:
-    fleet = PoolFleet(tmp_path)
-    yield fleet
-    fleet.close()
+FLEET = PoolFleet
 
 
 @pytest.fixture

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from stayer.core.model import Policy
 from stayer.core.worker_model import Worker
@@ -20,11 +16,7 @@ LONG = 600
 """Seconds for which a task keeps the GIL: longer than any test."""
 
 
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[PoolFleet]:
-    fleet = PoolFleet(tmp_path)
-    yield fleet
-    fleet.close()
+FLEET = PoolFleet
 
 
 def hang(fleet: PoolFleet, id: str = "gil", **policy: float) -> None:

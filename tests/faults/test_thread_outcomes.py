@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -19,12 +18,7 @@ from stayer.service.explain import explain
 from tests.faults.fleet import until
 from tests.faults.pools import PoolFleet
 
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[PoolFleet]:
-    fleet = PoolFleet(tmp_path)
-    yield fleet
-    fleet.close()
+FLEET = PoolFleet
 
 
 def log_text(fleet: PoolFleet, id: str, attempt: int = 1) -> str:
@@ -32,7 +26,7 @@ def log_text(fleet: PoolFleet, id: str, attempt: int = 1) -> str:
 
 
 def test_functions_end_as_they_do_in_processes(fleet: PoolFleet) -> None:
-    fleet.pool_worker()
+    fleet.pool_worker(lease=60)
     fleet.call("double", "double", n=4)
     fleet.call("double_async", "double_async", n=4)
     fleet.call("fail", "fail")

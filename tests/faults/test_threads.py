@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -17,12 +15,7 @@ from tests.faults.fleet import until
 from tests.faults.pools import PoolFleet, children, is_alive
 from tests.faults.test_store_gone import store_gone
 
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[PoolFleet]:
-    fleet = PoolFleet(tmp_path)
-    yield fleet
-    fleet.close()
+FLEET = PoolFleet
 
 
 # What dies

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -22,12 +20,7 @@ from tests.faults.fleet import until
 from tests.faults.served_fleet import LossyProxy, ServedFleet
 from tests.faults.test_chaos import Chaos, play
 
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[ServedFleet]:
-    fleet = ServedFleet(tmp_path)
-    yield fleet
-    fleet.close()
+FLEET = ServedFleet
 
 
 def test_a_task_outlives_its_worker_and_its_server(fleet: ServedFleet) -> None:
