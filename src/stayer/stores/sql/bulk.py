@@ -82,7 +82,8 @@ class Bulk:
 
 class BulkThatRemembers(Bulk):
     """Where each question takes a while: remembers which queues had no defaults, and lets the
-    server check that.
+    server check that, by the dialect's own statement `queue.expect_no_defaults`: if one of these
+    queues has defaults, it fails, and the error has to become IdTaken.
     """
 
     def __init__(self) -> None:

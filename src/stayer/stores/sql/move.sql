@@ -118,7 +118,7 @@ INSERT INTO stayer_tasks (history, reserved_at, share, {fields})
 VALUES (
     ?1, ?2,
     (SELECT CASE q.fair WHEN 'owner' THEN coalesce(?4, '') WHEN 'key' THEN coalesce(?5, '') ELSE '' END
-     FROM stayer_queues AS q WHERE q.name = ?3 AND q.lined),
+     FROM stayer_queues AS q WHERE q.name = ?3 AND q.lined = {yes}),
     {field_values}
 );
 

@@ -10,7 +10,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8)
 -- name: notices.any
 -- now, hooks, the moment before which a pending one should have been tried, and that for one that is
 -- over: whether there is anything to do. (None is due before it was made: that finds few by an index.)
-SELECT EXISTS (
+SELECT CASE WHEN EXISTS (
     SELECT 1 FROM {from texts ?2 h} {join in order} stayer_notices AS n
     ON n.state = 'pending' AND n.hook = h.value AND n.next <= ?1
 ) OR EXISTS (
@@ -19,11 +19,11 @@ SELECT EXISTS (
     SELECT 1 FROM stayer_notices WHERE state = 'delivered' AND at < ?4
 ) OR EXISTS (
     SELECT 1 FROM stayer_notices WHERE state = 'failed' AND at < ?4
-);
+) THEN 1 ELSE 0 END;
 
 -- name: notices.due
 -- now, hook, limit.
-SELECT next, seq FROM stayer_notices
+SELECT next, seq FROM stayer_notices {along stayer_notices_due}
 WHERE state = 'pending' AND hook = ?2 AND next <= ?1
 ORDER BY next
 LIMIT ?3

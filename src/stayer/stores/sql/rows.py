@@ -42,8 +42,9 @@ from stayer.stores.sql.transaction import FARTHEST, Cell, Row, Transaction
 T = TypeVar("T")
 
 _RESERVED_WORDS = frozenset(("unique", "lock"))
-"""Fields that are called as something in SQL is. The others are not quoted: SQLite takes a quoted
-name that it does not know for a text, and says nothing."""
+"""Fields that are called as something in SQL is; what only one database takes for its own is among
+the `words` of its dialect. The others are not quoted: SQLite takes a quoted name that it does not
+know for a text, and says nothing."""
 
 
 def column(field: str) -> str:
@@ -80,15 +81,6 @@ def never_null(field: Field) -> bool:
     """
     kinds = ("value", *_AS_JSON_TEXT)
     return not field.optional and field.kind not in kinds and field.name != "updated"
-
-
-def declaration(field: Field) -> str:
-    """The column of a field as ALTER TABLE … ADD COLUMN has it."""
-    kind = cell_kind(field)
-    declared = column(field.name) if kind == "any" else f"{column(field.name)} {kind.upper()}"
-    if not never_null(field):
-        return declared
-    return f"{declared} NOT NULL DEFAULT {literal(field.default)}"
 
 
 def literal(value: str | float) -> str:

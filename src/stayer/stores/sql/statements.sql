@@ -2,8 +2,7 @@
 -- braces, which the dialect expands when it is loaded (dialect.py says which there are). A parameter is
 -- `?` or `?2`. A statement may stand in for another by its name, such as {unneeded}; {task},
 -- {new} and {schedule} are columns (see rows.py). What a database has to say altogether otherwise is in its own
--- statements.sql, which must also have: count, wake.worker, event, event.old, last_event, watch,
--- submit.holders, reserve.next_of_all.
+-- statements.sql, which must also have those that are said for none here (`_OWN` in dialect.py).
 
 -- name: submit
 -- id, parameters, the number of the event that it came, and what rows.cells_in_common gives. `updated` is
@@ -12,7 +11,7 @@ INSERT INTO stayer_tasks (id, parameters, history, share, {new})
 VALUES (
     ?1, ?2, '[' || ?3 || ?4,
     (SELECT CASE q.fair WHEN 'owner' THEN coalesce(?6, '') WHEN 'key' THEN coalesce(?7, '') ELSE '' END
-     FROM stayer_queues AS q WHERE q.name = ?5 AND q.lined),
+     FROM stayer_queues AS q WHERE q.name = ?5 AND q.lined = {yes}),
     {new_values}
 )
 {or nothing id};
@@ -41,7 +40,7 @@ SELECT seq, queue FROM stayer_tasks WHERE id = ?;
 
 -- name: reserve.worker
 -- Locked, so that nobody declares it lost meanwhile.
-SELECT node, draining OR drain FROM stayer_workers WHERE id = ? AND dead = {no} {lock};
+SELECT node, CASE WHEN draining = {yes} OR drain = {yes} THEN 1 ELSE 0 END FROM stayer_workers WHERE id = ? AND dead = {no} {lock};
 
 -- name: reserve.queue
 SELECT paused, "limit" - reserved - started, lined, key_limit, key_limits, fair, rate, rate_per,
@@ -95,7 +94,7 @@ LIMIT ?4
 
 -- name: reserve.claim
 -- seqs: those of them that still can be taken, and that nobody else takes now.
-SELECT seq FROM stayer_tasks
+SELECT seq FROM stayer_tasks {along primary key}
 WHERE seq {in numbers ?1} AND state = 'pending' AND held = {no}
 {claim};
 
@@ -175,11 +174,26 @@ DELETE FROM stayer_shares WHERE at < ?;
 
 -- name: reserve
 -- now, worker, node, a line of history, seq.
-UPDATE stayer_tasks
-SET state = 'reserved', attempt = attempt + 1, updated = ?1, worker = ?2, node = ?3, pid = NULL,
+UPDATE stayer_tasks SET {taken}, history = history || ?4 WHERE seq = ?5;
+
+-- name: taken
+-- A part: what becomes of a task that is reserved, but for its history. now, worker, node.
+state = 'reserved', attempt = attempt + 1, updated = ?1, worker = ?2, node = ?3, pid = NULL,
     ending = NULL, started_at = NULL, returned_from = NULL, paused = {no}, usage = NULL,
-    reserved_at = ?1, history = history || ?4
-WHERE seq = ?5;
+    reserved_at = ?1;
+
+-- name: completed
+-- A part: what becomes of a task that ran to its end, as core/effects.py has it, but for its result and history. now.
+state = 'complete', updated = ?1, finished_at = {greatest}(?1, coalesce(started_at, reserved_at, 0)),
+    ending = 'done', returned_from = NULL, error = NULL, orders = NULL, paused = {no};
+
+-- name: held_by
+-- A part, which a comparison with the worker follows: what it holds.
+state IN ('reserved', 'started') AND worker;
+
+-- name: failed_at
+-- A part: when a task failed that has a fingerprint.
+finished_at;
 
 -- name: reserve.tokens
 UPDATE stayer_queues SET tokens = ?, tokens_at = ? WHERE name = ?;
@@ -188,7 +202,7 @@ UPDATE stayer_queues SET tokens = ?, tokens_at = ? WHERE name = ?;
 -- A value, not a statement: what a task that becomes pending has to have there.
 (
     SELECT CASE q.fair WHEN 'owner' THEN coalesce(owner, '') WHEN 'key' THEN coalesce(key, '') ELSE '' END
-    FROM stayer_queues AS q WHERE q.name = queue AND q.lined
+    FROM stayer_queues AS q WHERE q.name = queue AND q.lined = {yes}
 );
 
 -- name: promote.due
@@ -328,7 +342,7 @@ UPDATE stayer_tasks SET history = history || ? WHERE seq = ?;
 
 -- name: history.long
 -- length, seqs: the histories that are longer.
-SELECT seq, history FROM stayer_tasks WHERE seq {in numbers ?2} AND length(history) > ?1;
+SELECT seq, history FROM stayer_tasks WHERE seq {in numbers ?2} AND {characters history} > ?1;
 
 -- name: history.last
 -- How many lines there are up to the last part.
@@ -395,11 +409,10 @@ WHERE id = ?13 AND dead = {no} AND (number < ?10 OR (number = ?10 AND nonce = ?1
 
 -- name: beat.wanted
 -- Whether somebody watches the worker, whether it is to drain, and what else is wanted of it.
-SELECT watched_until > ?, drain, worker_order FROM stayer_workers WHERE id = ?;
+SELECT CASE WHEN watched_until > ? THEN 1 ELSE 0 END, drain, worker_order FROM stayer_workers WHERE id = ?;
 
 -- name: beat.orders
-SELECT id, attempt, orders FROM stayer_tasks
-WHERE worker = ? AND state IN ('reserved', 'started') AND orders IS NOT NULL;
+SELECT id, attempt, orders FROM stayer_tasks WHERE {held_by} = ? AND orders IS NOT NULL;
 
 -- name: beat.suspects
 -- Silent for over two of their intervals (a lease has eight), or last heard in a future that a clock
@@ -460,32 +473,24 @@ DELETE FROM stayer_logs
 WHERE task = ?1 AND attempt = ?2 AND start >= ?3 AND start + length(data) <= ?4;
 
 -- name: declare_lost
-UPDATE stayer_workers SET dead = {yes} WHERE id = ? AND number = ? AND NOT dead;
+UPDATE stayer_workers SET dead = {yes} WHERE id = ? AND number = ? AND dead = {no};
 
 -- name: declare_lost.held
 SELECT {task} FROM stayer_tasks
-WHERE state IN ('reserved', 'started')
-    AND worker IN (SELECT id FROM stayer_workers WHERE dead = {yes})
+WHERE {held_by} IN (SELECT w.id FROM stayer_workers AS w WHERE w.dead = {yes})
 ORDER BY seq;
 
 -- name: declare_lost.forget
 DELETE FROM stayer_workers
-WHERE dead = {yes} AND NOT EXISTS (
-    SELECT 1 FROM stayer_tasks AS t
-    WHERE t.worker = stayer_workers.id AND t.state IN ('reserved', 'started')
-);
+WHERE dead = {yes} AND NOT EXISTS (SELECT 1 FROM stayer_tasks WHERE {held_by} = stayer_workers.id);
 
 -- name: holdings
-SELECT {task} FROM stayer_tasks
-WHERE worker = ? AND state IN ('reserved', 'started')
-ORDER BY seq;
+SELECT {task} FROM stayer_tasks WHERE {held_by} = ? ORDER BY seq;
 
 -- name: workers
 SELECT id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, started_at,
     beat_at, lease_end,
-    (SELECT count(*) FROM stayer_tasks AS t
-     WHERE t.worker = w.id AND t.state IN ('reserved', 'started')),
-    worker_order
+    (SELECT count(*) FROM stayer_tasks WHERE {held_by} = w.id), worker_order
 FROM stayer_workers AS w
 WHERE dead = {no}
 ORDER BY started_at, id;
@@ -528,6 +533,9 @@ SELECT before, lines FROM stayer_history WHERE task = ?1
 UNION ALL
 SELECT NULL, history FROM stayer_tasks WHERE seq = ?1
 ORDER BY before NULLS LAST;
+
+-- name: last_event
+SELECT coalesce(max(number), 0) FROM stayer_events;
 
 -- name: attempts.usage
 -- The newest of each attempt.
@@ -576,7 +584,7 @@ SELECT name, paused, "limit", retention, key_limit, key_limits, rate, rate_per, 
          AND t.held = {no}
      ORDER BY created LIMIT 1)
 FROM {counted queues} AS q
-WHERE ?1 OR name {in texts ?2}
+WHERE ?1 = {yes} OR name {in texts ?2}
 ORDER BY name;
 
 -- name: identity.get
@@ -679,7 +687,7 @@ DELETE FROM stayer_figures WHERE step = ? AND at < ?;
 SELECT at, queue, depth, running, age, submitted, complete, failed, cancelled, ran, waited
 FROM stayer_figures
 WHERE step = ?1 AND at >= ?2 AND at < ?3
-    AND CASE WHEN ?4 THEN queue <> '' ELSE queue {in texts ?5} END
+    AND CASE WHEN ?4 = {yes} THEN queue <> '' ELSE queue {in texts ?5} END
 ORDER BY at, queue;
 
 -- name: queue.make
@@ -726,11 +734,11 @@ UPDATE stayer_queues SET retention = ? WHERE name = ?;
 
 -- name: queue.lock
 -- Names: for the time of this transaction nobody else changes, or takes from, these queues.
-SELECT name FROM stayer_queues WHERE name {in texts ?} ORDER BY name {lock};
+SELECT name FROM stayer_queues {along primary key} WHERE name {in texts ?} ORDER BY name {lock};
 
 -- name: queue.lock_limited
 -- The same for those of them that have limits, lines or a rate.
-SELECT name FROM stayer_queues
+SELECT name FROM stayer_queues {along primary key}
 WHERE name {in texts ?} AND ("limit" IS NOT NULL OR lined = {yes} OR rate IS NOT NULL)
 ORDER BY name {lock};
 
@@ -811,7 +819,7 @@ UPDATE stayer_queues SET results_gone = ? WHERE name = ?;
 -- name: schedules
 -- all, names.
 SELECT {schedule} FROM stayer_schedules
-WHERE ?1 OR name {in texts ?2}
+WHERE ?1 = {yes} OR name {in texts ?2}
 ORDER BY name;
 
 -- name: schedules.due
@@ -829,7 +837,7 @@ INSERT INTO stayer_schedules (
 {upsert name}
     last = CASE
         WHEN stayer_schedules.cron = ?2 AND stayer_schedules.zone = ?3
-            AND NOT (stayer_schedules.paused = {yes} AND NOT ?8)
+            AND NOT (stayer_schedules.paused = {yes} AND ?8 = {no})
         THEN stayer_schedules.last ELSE ?11
     END,
     cron = ?2, zone = ?3, task = ?4, overlap = ?5, catch_up = ?6, jitter = ?7, paused = ?8,
@@ -881,7 +889,7 @@ WHERE number IN (
 -- Where to look: the queues asked for (or all) with what is in each state.
 SELECT name, waiting, scheduled, pending, reserved, started, complete, failed, cancelled
 FROM {counted queues}
-WHERE ?1 OR name {in texts ?2};
+WHERE ?1 = {yes} OR name {in texts ?2};
 
 -- name: find.newest
 -- Created, seq: the end of the table, as far as the conditions hold. One of those below; the limit.
@@ -955,23 +963,23 @@ seq < ?;
 
 -- name: failures
 -- all queues?, queues: how many of each fault in each queue, and when the first and the last.
-SELECT fingerprint, queue, count(*), min(finished_at), max(finished_at) FROM stayer_tasks
-WHERE fingerprint IS NOT NULL AND finished_at IS NOT NULL
-    AND (?1 OR queue {in texts ?2})
+SELECT fingerprint, queue, count(*), min({failed_at}), max({failed_at}) FROM stayer_tasks
+WHERE fingerprint IS NOT NULL AND {failed_at} IS NOT NULL
+    AND (?1 = {yes} OR queue {in texts ?2})
 GROUP BY fingerprint, queue;
 
 -- name: failures.newest
 -- fingerprint, queue.
 SELECT id, name, command, ending, error FROM stayer_tasks
 WHERE fingerprint = ? AND queue = ?
-ORDER BY finished_at DESC
+ORDER BY {failed_at} DESC
 LIMIT 1;
 
 -- name: failures.lately
 -- now, the length of a step, how many, fingerprint, queues: how many failed how many steps ago.
-SELECT {whole (?1 - finished_at) / ?2} AS ago, count(*) FROM stayer_tasks
+SELECT {whole (?1 - {failed_at}) / ?2} AS ago, count(*) FROM stayer_tasks
 WHERE fingerprint = ?4 AND queue {in texts ?5}
-    AND finished_at > ?1 - ?2 * ?3 AND finished_at <= ?1
+    AND {failed_at} > ?1 - ?2 * ?3 AND {failed_at} <= ?1
 GROUP BY ago;
 
 -- name: unneeded
@@ -1016,7 +1024,7 @@ SELECT count(*) FROM stayer_upstreams
 WHERE task = (SELECT seq FROM stayer_tasks WHERE id = ?) AND waits = {yes};
 
 -- name: waits.any
-SELECT EXISTS (SELECT 1 FROM stayer_upstreams WHERE task = ? AND waits = {yes});
+SELECT CASE WHEN EXISTS (SELECT 1 FROM stayer_upstreams WHERE task = ? AND waits = {yes}) THEN 1 ELSE 0 END;
 
 -- name: waits.of
 -- What these, which wait, wait for.
@@ -1053,11 +1061,11 @@ WHERE t.id IS NULL OR t.finished_at IS NOT NULL
 
 -- name: outbox
 -- limit. The state in which the task is now, if it is there, and the one that was noted.
-SELECT o.id, t.state, o.state FROM stayer_outbox AS o
-LEFT JOIN stayer_tasks AS t ON t.id = o.id
+SELECT o.id, (SELECT t.state FROM stayer_tasks AS t WHERE t.id = o.id), o.state
+FROM stayer_outbox AS o {along stayer_outbox_at}
 ORDER BY o.at
 LIMIT ?
-{claim o};
+{claim};
 
 -- name: states
 -- The states that these are in now.

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 Cell: TypeAlias = Any
 """What a column holds; typed again where rows become records (`rows.py`)."""
 Row: TypeAlias = tuple[Cell, ...]
+"""What a statement answers: str for text, int for whole numbers (also for their sums), 0 or 1 for
+booleans, float for all other numbers (no Decimal), bytes for logs and checkpoints, None for null.
+Parameters are the same, with True and False for booleans, and what `array` and `value_cell` of the
+dialect give.
+"""
 UNCLAIMED = " unclaimed"
 """Behind the name of a statement that claims rows: the same for those who only look."""
 
@@ -32,22 +37,22 @@ def fitted_number(number: float) -> float:
 
 
 UNASKED: frozenset[Named] = frozenset((
-    "attend", "checkpoint.forget", "count", "counts.added", "declare_lost.forget", "event",
-    "event.old", "events.number", "events.numbered", "events.too_many", "figures.add",
-    "figures.forget", "forget.logs", "forget.logs_gone", "forget.results", "forget.results_gone",
-    "history.add", "history.forget", "history.forget_logs", "history.forget_usage", "history.move",
-    "history.moved", "identity.make", "marks.forget", "notice.add", "notices.forget",
-    "notices.stale", "notices.take", "outbox.acknowledge", "outbox.add", "outbox.ended", "promote",
-    "promote.anywhere", "purge", "purge.events", "purge.forget", "purge.remember", "queue.drop",
-    "queue.drop_shares", "queue.fair", "queue.key_limit", "queue.key_limits", "queue.limit",
-    "queue.make", "queue.notify", "queue.pause", "queue.rate", "queue.retention",
-    "queue.set_defaults", "report.checkpoint", "report.log", "report.log_trim", "report.metrics",
-    "report.orders", "report.paused", "report.progress", "report.saved", "report.usage", "reserve",
-    "reserve.tokens", "schedule.newest", "schedule.put", "shares.forget", "shares.put",
-    "submit.forgotten", "upstreams.add", "upstreams.needed", "usage.point", "usage.thin",
-    "waits.end", "waits.more", "waits.none", "wake.worker",
+    "attend", "checkpoint.forget", "count", "declare_lost.forget", "event", "event.old",
+    "figures.add", "figures.forget", "forget.logs", "forget.logs_gone", "forget.results",
+    "forget.results_gone", "history.add", "history.forget", "history.forget_logs",
+    "history.forget_usage", "history.move", "history.moved", "identity.make", "notice.add",
+    "notices.forget", "notices.stale", "notices.take", "outbox.acknowledge", "outbox.add",
+    "outbox.ended", "promote", "promote.anywhere", "purge", "purge.events", "purge.forget",
+    "purge.remember", "queue.drop", "queue.drop_shares", "queue.fair", "queue.key_limit",
+    "queue.key_limits", "queue.limit", "queue.make", "queue.notify", "queue.pause", "queue.rate",
+    "queue.retention", "queue.set_defaults", "report.checkpoint", "report.log", "report.log_trim",
+    "report.metrics", "report.orders", "report.paused", "report.progress", "report.saved",
+    "report.usage", "reserve", "reserve.tokens", "schedule.newest", "schedule.put",
+    "shares.forget", "shares.put", "submit.forgotten", "upstreams.add", "upstreams.needed",
+    "usage.point", "usage.thin", "waits.end", "waits.more", "waits.none",
 ))  # fmt: skip
-"""Statements of which nobody asks how many rows they changed: those may wait for the next one."""
+"""Shared statements of which nobody asks how many rows they changed: those may wait for the next
+one."""
 
 
 class Composed(NamedTuple):

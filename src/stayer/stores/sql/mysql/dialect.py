@@ -1,7 +1,6 @@
 """The words of MariaDB and MySQL, and statements in the form in which they are sent.
 
-Names that are words of SQL here (`key`, `usage` …) are quoted when statements are loaded: in our
-SQL what is written small is a name. A parameter becomes a gap that `Compiled` fills with a literal.
+A parameter becomes a gap that `Compiled` fills with a literal.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from stayer.stores.sql.dialect import Dialect, Statements
+from stayer.stores.sql.dialect import Dialect, Statements, quoted
 from stayer.stores.sql.mysql import literals
 from stayer.stores.sql.mysql.literals import Items
 from stayer.stores.sql.rows import NEW_VALUES, TASK_COLUMNS
@@ -28,9 +27,6 @@ NUMBERS = 4096
 """How many numbers of events are drawn at a time. Numbers have to stay below 2**53: so there are
 2**41 draws."""
 _HERE = Path(__file__).parent
-_NAMES = re.compile(
-    r"'(?:[^'\\]|''|\\.)*'|\"[^\"]*\"|\b(?:key|usage|before|lines|rank)\b", re.DOTALL
-)
 _PARAMETER = re.compile(r"\x01(\d+)\x02")
 _GAP = re.compile(r"\x05([^\x06]*)\x06|\x01(\d+)\x02")
 _RETURNING = re.compile(r"\x03([^\x04]*)\x04")
@@ -66,6 +62,7 @@ class MySqlDialect(Dialect):
     join_in_order = "STRAIGHT_JOIN"
     counted_queues = "stayer_counted"
     shares_settings = locks_words = True
+    words = frozenset(("key", "usage", "before", "lines", "rank"))
 
     def __init__(self, collation: str) -> None:
         self.collation = collation
@@ -118,6 +115,9 @@ class MySqlDialect(Dialect):
     def whole(self, number: str) -> str:
         return f"CAST(floor({number}) AS SIGNED)"
 
+    def along(self, index: str) -> str:
+        return f"FORCE INDEX ({'PRIMARY' if index == 'primary key' else index})"
+
     def upsert(self, columns: str) -> str:
         return "ON DUPLICATE KEY UPDATE"
 
@@ -155,10 +155,9 @@ class Compiled:
     """A statement that only lacks its parameters."""
 
     def __init__(self, text: str) -> None:
-        text = _NAMES.sub(_quoted, text)
         returning = _RETURNING.search(text)
         text = _RETURNING.sub("", text)
-        columns = f"SELECT {_NAMES.sub(_quoted, TASK_COLUMNS)}"
+        columns = f"SELECT {quoted(TASK_COLUMNS, MySqlDialect.words)}"
         self.reads_tasks = text.lstrip().startswith((f"{columns} FROM", f"{columns},"))
         self._template, self._gaps = _split(text)
         values = _VALUES.fullmatch(text.strip())
@@ -258,11 +257,6 @@ def _value(kind: str, words: tuple[Any, ...], parameters: Sequence[Cell]) -> byt
         case _:
             one, ones, other, others = words
             return literals.pairs(one, parameters[ones], other, parameters[others])
-
-
-def _quoted(found: re.Match[str]) -> str:
-    word = found[0]
-    return word if word[0] in "'\"" else f'"{word}"'
 
 
 def with_values(row: tuple[Cell, ...]) -> tuple[Cell, ...]:

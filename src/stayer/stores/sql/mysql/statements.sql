@@ -75,11 +75,6 @@ SELECT name FROM stayer_queue_locks FORCE INDEX (PRIMARY) WHERE name {in texts ?
 -- name: queue.keep
 SELECT name FROM stayer_queue_locks WHERE name = ? {lock};
 
--- name: queue.lock_limited
-SELECT name FROM stayer_queues FORCE INDEX (PRIMARY)
-WHERE name {in texts ?} AND ("limit" IS NOT NULL OR lined = 1 OR rate IS NOT NULL)
-ORDER BY name {lock};
-
 -- name: reserve.lanes
 WITH RECURSIVE lanes (lane_key) AS (
     SELECT min(lane_key) FROM stayer_tasks WHERE ready = ?1
@@ -129,11 +124,6 @@ SELECT "rank", created, seq FROM stayer_tasks FORCE INDEX (stayer_tasks_ready)
 WHERE ready = ?1 AND lane_key = {lane_key} AND (start_before IS NULL OR start_before > ?3)
 ORDER BY "rank", created, seq
 LIMIT ?4;
-
--- name: reserve.claim
-SELECT seq FROM stayer_tasks FORCE INDEX (PRIMARY)
-WHERE seq {in numbers ?1} AND state = 'pending' AND held = 0
-{claim};
 
 -- name: reserve.next_of_all
 -- Chosen lane by lane, then claimed: see bulk.py.
@@ -199,12 +189,11 @@ LIMIT ?5;
 -- name: shares.running
 SELECT share, coalesce(reserved_at, updated) FROM stayer_tasks WHERE running_lined = ? AND share IS NOT NULL;
 
--- name: reserve
-UPDATE stayer_tasks
-SET state = 'reserved', attempt = attempt + 1, updated = ?1, worker = ?2, node = ?3, pid = NULL,
-    ending = NULL, started_at = NULL, returned_from = NULL, paused = 0, "usage" = NULL,
-    reserved_at = ?1, history = concat(history, ?4)
-WHERE seq = ?5;
+-- name: held_by
+holder;
+
+-- name: failed_at
+failed_at;
 
 -- name: promote.due
 SELECT seq, id, queue, attempt FROM stayer_tasks FORCE INDEX (stayer_tasks_due)
@@ -269,48 +258,13 @@ JOIN stayer_tasks AS t
     ))
 WHERE mine.id = ? AND mine.state = 'pending';
 
--- name: history.add
-UPDATE stayer_tasks SET history = concat(history, ?) WHERE seq = ?;
-
--- name: commit
-UPDATE stayer_tasks SET {sets}, history = concat(history, ?)
-{where}
-{returning seq, queue, share, reserved_at, dependents, length(history), notify,
-    (SELECT q.notify FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue)};
-
--- name: history.long
-SELECT seq, history FROM stayer_tasks WHERE seq {in numbers ?2} AND char_length(history) > ?1;
-
 -- name: history
-SELECT "before", "lines" FROM (
-    SELECT "before", "lines" FROM stayer_history WHERE task = ?1
+SELECT before, lines FROM (
+    SELECT before, lines FROM stayer_history WHERE task = ?1
     UNION ALL
     SELECT NULL, history FROM stayer_tasks WHERE seq = ?1
 ) AS parts
-ORDER BY "before" IS NULL, "before";
-
--- name: beat.orders
-SELECT id, attempt, orders FROM stayer_tasks WHERE holder = ? AND orders IS NOT NULL;
-
--- name: declare_lost.held
-SELECT {task} FROM stayer_tasks
-WHERE holder IN (SELECT w.id FROM stayer_workers AS w WHERE w.dead = 1)
-ORDER BY seq;
-
--- name: declare_lost.forget
-DELETE FROM stayer_workers
-WHERE dead = 1 AND NOT EXISTS (SELECT 1 FROM stayer_tasks AS t WHERE t.holder = stayer_workers.id);
-
--- name: holdings
-SELECT {task} FROM stayer_tasks WHERE holder = ? ORDER BY seq;
-
--- name: workers
-SELECT id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, started_at,
-    beat_at, lease_end,
-    (SELECT count(*) FROM stayer_tasks AS t WHERE t.holder = w.id), worker_order
-FROM stayer_workers AS w
-WHERE dead = 0
-ORDER BY started_at, id;
+ORDER BY before IS NULL, before;
 
 -- name: identity.make
 INSERT INTO stayer_meta ("key", value) VALUES ('identity', ?) ON DUPLICATE KEY UPDATE "key" = "key";
@@ -344,19 +298,6 @@ ON DUPLICATE KEY UPDATE name = stayer_queues.name;
 INSERT INTO stayer_queue_locks (name)
 SELECT ?1 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM stayer_queue_locks AS q WHERE q.name = ?1)
 ON DUPLICATE KEY UPDATE name = stayer_queue_locks.name;
-
--- name: queue.lock
-SELECT name FROM stayer_queues FORCE INDEX (PRIMARY) WHERE name {in texts ?} ORDER BY name {lock};
-
--- name: queue.drop
-DELETE FROM stayer_queues WHERE name = ?;
-
--- name: queue.drop_shares
-DELETE FROM stayer_shares WHERE queue = ?;
-
--- name: queue.running
--- Nothing if there is no such queue.
-SELECT reserved + started FROM stayer_counted WHERE name = ?;
 
 -- name: purge.old
 SELECT updated, seq, id FROM stayer_tasks FORCE INDEX (stayer_tasks_ended)
@@ -402,30 +343,6 @@ WHERE number IS NOT NULL AND at < ? AND number <= (
     ) AS oldest
 );
 
--- name: failures
-SELECT fingerprint, queue, count(*), min(failed_at), max(failed_at) FROM stayer_tasks
-WHERE fingerprint IS NOT NULL AND failed_at IS NOT NULL
-    AND (?1 OR queue {in texts ?2})
-GROUP BY fingerprint, queue;
-
--- name: failures.newest
-SELECT id, name, command, ending, error FROM stayer_tasks
-WHERE fingerprint = ? AND queue = ?
-ORDER BY failed_at DESC
-LIMIT 1;
-
--- name: failures.lately
-SELECT CAST(floor((?1 - failed_at) / ?2) AS SIGNED) AS ago, count(*) FROM stayer_tasks
-WHERE fingerprint = ?4 AND queue {in texts ?5} AND failed_at > ?1 - ?2 * ?3 AND failed_at <= ?1
-GROUP BY ago;
-
--- name: outbox
-SELECT o.id, (SELECT t.state FROM stayer_tasks AS t WHERE t.id = o.id), o.state
-FROM stayer_outbox AS o FORCE INDEX (stayer_outbox_at)
-ORDER BY o.at
-LIMIT ?
-{claim};
-
 -- name: flow.counts
 SELECT part, flow_state, count(*) FROM stayer_tasks WHERE flow = ? GROUP BY part, flow_state;
 
@@ -433,13 +350,6 @@ SELECT part, flow_state, count(*) FROM stayer_tasks WHERE flow = ? GROUP BY part
 INSERT INTO stayer_notices (id, task, queue, event, "to", attempt, at, next, record)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8)
 ON DUPLICATE KEY UPDATE id = id;
-
--- name: notices.due
-SELECT next, seq FROM stayer_notices FORCE INDEX (stayer_notices_due)
-WHERE state = 'pending' AND hook = ?2 AND next <= ?1
-ORDER BY next
-LIMIT ?3
-{claim};
 
 -- name: notices.stale
 UPDATE stayer_notices SET state = 'failed', next = NULL, said = ?3
@@ -559,15 +469,9 @@ SELECT {task} FROM stayer_tasks FORCE INDEX (PRIMARY)
 WHERE seq {in numbers ?1} AND state = 'pending' AND held = 0
 {claim};
 
--- name: taken
--- What becomes of a task that is reserved; a part of the next two. The history comes before it: here an assignment
--- sees what one before it has written.
-state = 'reserved', attempt = attempt + 1, updated = ?1, worker = ?2, node = ?3, pid = NULL,
-    ending = NULL, started_at = NULL, returned_from = NULL, paused = 0, "usage" = NULL, reserved_at = ?1;
-
 -- name: fast.reserve
 -- now, worker, node, the number of the first event, what follows it in an entry of history up to the attempt, and
--- from there on, seqs.
+-- from there on, seqs. The history comes first: here an assignment sees what one before it has written.
 UPDATE stayer_tasks
 SET history = concat(history, '[', ?4 + field(seq, {list ?7}) - 1, ?5, attempt + 1, ?6), {taken}
 WHERE seq {in numbers ?7};
@@ -577,11 +481,6 @@ WHERE seq {in numbers ?7};
 UPDATE stayer_tasks
 SET history = concat(history, '[', ?4 + seq - ?7, ?5, attempt + 1, ?6), {taken}
 WHERE seq BETWEEN ?7 AND ?8;
-
--- name: completed
--- What becomes of a task that ran to its end, as core/effects.py has it; a part of the next two.
-state = 'complete', updated = ?1, finished_at = greatest(?1, coalesce(started_at, reserved_at, 0)), ending = 'done',
-    returned_from = NULL, error = NULL, orders = NULL, paused = 0, result = {packed ?4};
 
 -- name: fast.completable
 -- worker, state, attempt, last_order, queue, ids: those where a plain end is all there is to do. Not those on which
@@ -594,11 +493,12 @@ WHERE id {in texts ?6} AND state = ?2 AND worker = ?1 AND attempt = ?3 AND last_
 
 -- name: fast.complete
 -- now, an entry of history from behind its number on, that number, result, seq.
-UPDATE stayer_tasks SET {completed}, history = concat(history, '[', ?3, ?2) WHERE seq = ?5;
+UPDATE stayer_tasks SET {completed}, result = {packed ?4}, history = concat(history, '[', ?3, ?2) WHERE seq = ?5;
 
 -- name: fast.complete_alike
 -- The same for those with one result: the number of the first, seqs.
-UPDATE stayer_tasks SET {completed}, history = concat(history, '[', ?3 + field(seq, {list ?5}) - 1, ?2)
+UPDATE stayer_tasks
+SET {completed}, result = {packed ?4}, history = concat(history, '[', ?3 + field(seq, {list ?5}) - 1, ?2)
 WHERE seq {in numbers ?5};
 
 -- name: load.last_event

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 _PACKET = 1_000_000
 """So many bytes are sent at once; the server's limit (max_allowed_packet) is 16 MB or more."""
+_UNASKED: frozenset[Named] = UNASKED | {
+    "counts.added", "events.number", "events.numbered", "events.too_many", "marks.forget",
+    "wake.worker",
+}  # fmt: skip
 _WAKE = 8
 """The place of that in the parameters of `count`."""
 
@@ -174,7 +178,7 @@ class MySqlTransaction:
             case _:
                 pass
         text = self._statements[statement](parameters)
-        if statement in UNASKED:
+        if statement in _UNASKED:
             self.defer([text])
             return 0
         try:
@@ -190,7 +194,7 @@ class MySqlTransaction:
         if not rows:
             return 0
         texts = self._statements[statement].batch(rows)
-        if statement in UNASKED:
+        if statement in _UNASKED:
             self.defer(texts)
             return 0
         return sum(count for _, count in self.exchange(texts))

@@ -106,11 +106,9 @@ ON CONFLICT (id) DO NOTHING;
 -- now, worker, node, the number of the first event, what follows it in an entry of history up to the attempt, and
 -- from there on, seqs.
 UPDATE stayer_tasks
-SET state = 'reserved', attempt = attempt + 1, updated = ?1, worker = ?2, node = ?3, pid = NULL,
-    ending = NULL, started_at = NULL, returned_from = NULL, paused = {no}, usage = NULL,
-    reserved_at = ?1, history = history || '[' || (?4 + taken.place - 1)::text || ?5 || (attempt + 1)::text || ?6
-FROM unnest(?7::bigint[]) WITH ORDINALITY AS taken (taken_seq, place)
-WHERE seq = taken.taken_seq
+SET {taken}, history = history || '[' || (?4 + chosen.place - 1)::text || ?5 || (attempt + 1)::text || ?6
+FROM unnest(?7::bigint[]) WITH ORDINALITY AS chosen (chosen_seq, place)
+WHERE seq = chosen.chosen_seq
 RETURNING {task};
 
 -- name: fast.complete
@@ -119,9 +117,7 @@ RETURNING {task};
 -- that is all there is to do: not for those on which others depend, or whose runs count (share), or of which
 -- somebody wants to hear.
 UPDATE stayer_tasks
-SET state = 'complete', updated = ?1, finished_at = greatest(?1, coalesce(started_at, reserved_at, 0)),
-    ending = 'done', returned_from = NULL, error = NULL, orders = NULL, paused = {no},
-    result = done.done_result, history = history || '[' || (?10 + done.place - 1)::text || ?3
+SET {completed}, result = done.done_result, history = history || '[' || (?10 + done.place - 1)::text || ?3
 FROM unnest(?8::text[], ?9::text[]) WITH ORDINALITY AS done (done_id, done_result, place)
 WHERE id = done.done_id AND state = ?4 AND worker = ?2 AND attempt = ?5 AND last_order = ?6 AND queue = ?7
     AND dependents = {no} AND share IS NULL AND notify IS NULL

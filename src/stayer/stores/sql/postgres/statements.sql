@@ -11,14 +11,6 @@ SELECT seq FROM stayer_next_from(?1, ?2, ?3, ?4, ?5, ?6, ?7) AS seq;
 -- name: reserve.place
 SELECT priority, created, seq FROM stayer_tasks WHERE seq = ?;
 
--- name: reserve.next unclaimed
--- The same for those who only look.
-SELECT seq FROM stayer_tasks
-WHERE queue = ?1 AND lane = ?2 AND state = 'pending' AND held = {no}
-    AND (start_before IS NULL OR start_before > ?3)
-ORDER BY priority DESC, created, seq
-LIMIT ?4;
-
 -- name: reserve.next_of_all
 -- queue, lanes, now, how many: the best of what is best in each lane, best first. Only those are claimed.
 SELECT t.seq FROM stayer_tasks AS t
@@ -90,10 +82,6 @@ SELECT wanted.name FROM unnest(?1::text[]) AS wanted (name)
 WHERE NOT EXISTS (SELECT 1 FROM stayer_queues AS q WHERE q.name = wanted.name)
 ON CONFLICT (name) DO NOTHING;
 
--- name: wake.worker
--- Nothing to write: workers hear of it by NOTIFY.
-SELECT 1 WHERE ?1::text IS NULL;
-
 -- name: event
 -- number (which watchers get later), at, ids, queue, event, attempt, worker, note.
 INSERT INTO stayer_new_events (at, ids, queue, event, attempt, worker, note)
@@ -108,9 +96,6 @@ SELECT stayer_number_events();
 
 -- name: upkeep
 SELECT stayer_upkeep();
-
--- name: last_event
-SELECT coalesce(max(number), 0) FROM stayer_events;
 
 -- name: watch
 -- since, limit. The row's number is that of its last event. Of tasks that are gone only that is left.

@@ -27,6 +27,7 @@ class SqliteDialect(Dialect):
     same = "IS"
     greatest, least = "max", "min"
     join_in_order = "CROSS JOIN"
+    characters = "length"
     lock = claim = ""
 
     def placeholder(self, number: int) -> str:

@@ -24,12 +24,6 @@ SELECT json_group_array(seq) FROM ({reserve.next});
 -- name: reserve.next_of_all.json
 SELECT json_group_array(seq) FROM ({reserve.next_of_all});
 
--- name: taken
--- What becomes of a task that is reserved; a part of the next two.
-state = 'reserved', attempt = attempt + 1, updated = ?1, worker = ?2, node = ?3, pid = NULL,
-    ending = NULL, started_at = NULL, returned_from = NULL, paused = {no}, usage = NULL,
-    reserved_at = ?1;
-
 -- name: fast.reserve
 -- now, worker, node, the number of the first event, what follows it in an entry of history up to
 -- the attempt, and from there on, seqs. The rows are read afterwards: RETURNING gives whole seconds
@@ -54,12 +48,6 @@ SELECT
     {first_created}
 FROM stayer_tasks
 WHERE seq {in numbers ?1};
-
--- name: completed
--- What becomes of a task that ran to its end, as core/effects.py has it (a test compares); a part of the
--- statements that follow.
-state = 'complete', updated = ?1, finished_at = max(?1, coalesce(started_at, reserved_at, 0)), ending = 'done',
-    returned_from = NULL, error = NULL, orders = NULL, paused = 0;
 
 -- name: plainly
 -- Where that is all there is to do: not for those on which others depend, or whose runs count (share), or of

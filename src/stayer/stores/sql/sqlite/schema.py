@@ -12,7 +12,7 @@ from uuid import uuid4
 from stayer.core.errors import StoreUnusable
 from stayer.core.fields import STORED, Field
 from stayer.stores.sql import by_hand
-from stayer.stores.sql.rows import column, declaration
+from stayer.stores.sql.rows import cell_kind, column, literal, never_null
 from stayer.stores.sql.sqlite.database import Database, SqliteTransaction
 from stayer.stores.sql.younger_columns import missing_columns
 
@@ -65,7 +65,7 @@ def ddl(named: Callable[[str], str]) -> str:
     made = [_statement for step in _STEPS.values() for _statement in _statements(step)]
     there = {name for statement in made for name in _declared(statement)}
     younger = [
-        f"ALTER TABLE stayer_tasks ADD COLUMN {declaration(field)};\n"
+        f"ALTER TABLE stayer_tasks ADD COLUMN {_declaration(field)};\n"
         for field in STORED
         if field.name not in there
     ]
@@ -85,7 +85,16 @@ def _declared(statement: str) -> set[str]:
 
 
 def _missing_columns(tx: SqliteTransaction) -> list[str]:
-    return missing_columns(partial(_columns, tx), declaration, "TEXT")
+    return missing_columns(partial(_columns, tx), _declaration, "TEXT")
+
+
+def _declaration(field: Field) -> str:
+    """The column of a field as ALTER TABLE … ADD COLUMN has it."""
+    kind = cell_kind(field)
+    declared = column(field.name) if kind == "any" else f"{column(field.name)} {kind.upper()}"
+    if not never_null(field):
+        return declared
+    return f"{declared} NOT NULL DEFAULT {literal(field.default)}"
 
 
 def _columns(tx: SqliteTransaction, table: str) -> set[str]:

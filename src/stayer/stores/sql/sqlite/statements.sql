@@ -84,9 +84,6 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 -- Rows that end before the number given.
 DELETE FROM stayer_events WHERE number < ?;
 
--- name: last_event
-SELECT coalesce(max(number), 0) FROM stayer_events;
-
 -- name: purge.dated
 -- The trigger knows only SQLite's own clock.
 UPDATE stayer_events SET at = ? WHERE number > ?;
