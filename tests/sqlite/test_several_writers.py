@@ -17,6 +17,9 @@ from stayer.core.queue_model import Rate
 from stayer.core.worker_model import EVERYTHING
 from stayer.store import Store
 from stayer.stores import open_store
+from stayer.stores.sql.bulk import Bulk
+from stayer.stores.sql.rows import as_text
+from stayer.stores.sql.sqlite.database import Database
 from stayer.stores.sql.sqlite.dialect import statements
 from tests.contract.builders import Clock, new, register
 from tests.sqlite.several_writers import LOCKING, Locking, several_writers
@@ -146,3 +149,26 @@ def test_every_macro_is_expanded_and_every_parameter_translated() -> None:
         assert "?" not in text, name
         left = text.replace("{where}", "").replace("{sets}", "")
         assert "{" not in left, name
+
+
+def test_a_dialect_says_how_parameters_and_results_are_kept(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Texts(Locking):
+        def value_cell(self, packed: str | bytes | None) -> str | None:
+            return as_text(packed)
+
+    monkeypatch.setattr(Database, "dialect", Texts())
+    monkeypatch.setattr(Database, "bulk", Bulk())
+    store = open_store(f"sqlite:///{path}")
+    store.setup()
+    register(store)
+    store.submit([new("t", parameters=b"\0\1")])
+    [task] = store.reserve("w", ["q"], 1, EVERYTHING)
+    [done] = store.commit([decide(task, Done(b"\2"))])
+    assert done is not None
+    assert (done.parameters, done.result) == (b"\0\1", b"\2")
+    store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        kept = connection.execute("SELECT typeof(parameters), typeof(result) FROM stayer_tasks")
+        assert kept.fetchall() == [("text", "text")]

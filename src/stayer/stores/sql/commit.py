@@ -11,9 +11,10 @@ from stayer.core.lifecycle import date_back
 from stayer.core.model import AttemptNews, Change, State, Task
 from stayer.core.notify.notices import list_targets
 from stayer.stores.sql import history
+from stayer.stores.sql.dialect import Dialect
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.locking import lock_word_of
-from stayer.stores.sql.rows import by_seq, changed_cell, hooks_from_cell, value_cell
+from stayer.stores.sql.rows import by_seq, changed_cell, hooks_from_cell
 from stayer.stores.sql.select_limited import count_run
 from stayer.stores.sql.transaction import Cell, Composed, Row, Transaction
 
@@ -126,7 +127,7 @@ def _update(tx: Transaction, change: Change, line: str) -> tuple[State, Row] | N
     """Write what becomes of the task and its history; the state that it was in, and what the rest
     needs to know. None: what the change names does not hold any more.
     """
-    values = values_of(change, tx.now, tx.dialect.bytes_as_text)
+    values = values_of(change, tx.now, tx.dialect)
     columns = columns_of(change)
     if change.unique_is_free:
         lock_word_of(tx, change.id)  # nobody else may claim its unique word meanwhile
@@ -188,7 +189,7 @@ def _trace(
         ledger.ordered(change.worker)
 
 
-def values_of(change: Change, now: float, as_text: bool) -> list[Cell]:
+def values_of(change: Change, now: float, dialect: Dialect) -> list[Cell]:
     """The values of the columns that the statement for a change sets, in its order."""
     effect = change.effect
     values: list[Cell] = [effect.to]
@@ -197,9 +198,9 @@ def values_of(change: Change, now: float, as_text: bool) -> list[Cell]:
     if effect.moment is not None:
         values.append(now - change.ago)
     if change.result is not UNSET:
-        values.append(value_cell(changed_cell("result", change.result), as_text))
+        values.append(dialect.value_cell(changed_cell("result", change.result)))
     if change.parameters is not UNSET:
-        values.append(value_cell(changed_cell("parameters", change.parameters), as_text))
+        values.append(dialect.value_cell(changed_cell("parameters", change.parameters)))
     return values
 
 

@@ -55,7 +55,6 @@ from stayer.stores.sql.rows import (
     SCHEDULE_COLUMNS,
     TASK_COLUMNS,
     column,
-    value_cell,
 )
 from stayer.stores.sql.table_names import DEFAULT_PREFIX, with_prefix
 from stayer.stores.sql.transaction import UNCLAIMED, Cell, Composed, Named
@@ -133,12 +132,12 @@ class Dialect(ABC):
     locks_words = False
     """Whether there are the statements `unique.lock` and `unique.lock_of`, which lock single unique
     words. Else the queue's row is locked."""
-    bytes_as_text = False
-    """Whether parameters and results that are no text need another form: the column is text."""
 
     def value_cell(self, packed: str | bytes | None) -> Cell:
-        """Parameters or a result, packed, as their column holds them."""
-        return value_cell(packed, self.bytes_as_text)
+        """Parameters or a result, packed, as their column holds them: text, or bytes that are no
+        text. Where it is a column of text, `rows.as_text`.
+        """
+        return packed
 
     @abstractmethod
     def placeholder(self, number: int) -> str:

@@ -11,7 +11,7 @@ from stayer.core.errors import BadInput
 from stayer.core.model import NewTask, Task
 from stayer.core.submit.fresh import fresh_task
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.rows import Beginning, beginning_of, cells_in_common, likeness, value_cell
+from stayer.stores.sql.rows import Beginning, beginning_of, cells_in_common, likeness
 from stayer.stores.sql.transaction import Cell, Transaction
 
 
@@ -24,7 +24,7 @@ class Births:
 
     def add(self, new: NewTask, waits: bool, dependents: bool) -> Task:
         """One more; answers the task as it will be there."""
-        form = value_cell(checked_parameters(new), self._tx.dialect.bytes_as_text)
+        form = self._tx.dialect.value_cell(checked_parameters(new))
         this = beginning_of(new, self._tx.now, waits=waits, dependents=dependents)
         self._tasks.append((new, this, form))
         return fresh_task(new, *this)
@@ -68,7 +68,7 @@ class BirthsInGroups(Births):
         self._likeness: tuple[Any, ...] | None = None
 
     def add(self, new: NewTask, waits: bool, dependents: bool) -> Task:
-        form = value_cell(checked_parameters(new), self._tx.dialect.bytes_as_text)
+        form = self._tx.dialect.value_cell(checked_parameters(new))
         mine = (waits, dependents, likeness(new))
         is_alone = not self.takes_bytes and isinstance(form, bytes)
         if is_alone or mine != self._likeness or len(self._groups[-1].ids) >= self.largest:

@@ -46,7 +46,7 @@ def commit_whole(tx: Transaction, change: Change, line: str) -> Task | None:
     tx.commit_with_next()
     row = tx.one(
         Composed(STATEMENT, _conditions(change, is_long), columns_of(change)),
-        *values_of(change, tx.now, tx.dialect.bytes_as_text),
+        *values_of(change, tx.now, tx.dialect),
         line,
         *fence_values(change),
         *((history.LONGEST - len(line.encode()),) if is_long else ()),

@@ -196,9 +196,9 @@ _BASE64 = "base64:"
 """In front of bytes where a column holds text. No JSON begins so."""
 
 
-def value_cell(packed: str | bytes | None, as_text: bool) -> str | bytes | None:
-    """What `codec.pack` gives, as a column that may have to be text."""
-    if as_text and isinstance(packed, bytes):
+def as_text(packed: str | bytes | None) -> str | None:
+    """What `codec.pack` gives, as a column of text."""
+    if isinstance(packed, bytes):
         return _BASE64 + b64encode(packed).decode()
     return packed
 

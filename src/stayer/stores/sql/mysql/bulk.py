@@ -164,7 +164,8 @@ def _claimed_in_lanes(
 
 def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> frozenset[str]:
     """The ids of those that were completed."""
-    results = {change.id: changed_cell("result", change.result) for change in group}
+    cell = tx.dialect.value_cell
+    results = {change.id: cell(changed_cell("result", change.result)) for change in group}
     if len(results) < len(group):
         return frozenset()  # one of them twice
     end = end_of(group)

@@ -139,7 +139,6 @@ class MySqlDialect(Dialect):
     def macros(self) -> dict[str, Callable[[str], str]]:
         return {
             **super().macros(),
-            "packed": lambda rest: self._gap("packed", rest),
             "pairs": lambda rest: self._gap("pairs", *rest.split()),
             "list": lambda rest: self._gap("list", rest),
             "collation": lambda _: self.collation,
@@ -252,8 +251,6 @@ def _value(kind: str, words: tuple[Any, ...], parameters: Sequence[Cell]) -> byt
             return literals.items(parameters[words[0]])[1:-1]
         case "rows":
             return literals.rows(parameters[words[0]])
-        case "packed":
-            return literals.packed(parameters[words[0]])
         case _:
             one, ones, other, others = words
             return literals.pairs(one, parameters[ones], other, parameters[others])

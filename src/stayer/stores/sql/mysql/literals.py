@@ -83,11 +83,6 @@ def pairs(one: bytes, ones: Sequence[str], other: bytes, others: Sequence[str]) 
     return b"(" + (b" OR ".join(both) or b"FALSE") + b")"
 
 
-def packed(value: str | bytes | None) -> bytes:
-    """Parameters, or a result, as SQL."""
-    return literal(distinct(value))
-
-
 def distinct(value: str | bytes | None) -> str | bytes | None:
     """Text, or bytes that no text can be taken for."""
     if isinstance(value, bytes) and not value.startswith(_COMPRESSED):
@@ -96,7 +91,7 @@ def distinct(value: str | bytes | None) -> str | bytes | None:
 
 
 def unpacked(cell: bytes | None) -> str | bytes | None:
-    """What `packed` has written, or somebody else by hand."""
+    """What `distinct` has made of it, or somebody else by hand."""
     if cell is None or cell.startswith(_RAW):
         return cell and cell[1:]
     try:

@@ -12,7 +12,7 @@
 -- name: submit
 -- The share is found once for all rows, by submit.find_share: a subquery in each row opens its table for each.
 INSERT INTO stayer_tasks (id, parameters, history, share, {new})
-VALUES (?1, {packed ?2}, concat('[', ?3, ?4), @stayer_share, {new_values});
+VALUES (?1, ?2, concat('[', ?3, ?4), @stayer_share, {new_values});
 
 -- name: submit.find_share
 -- queue, owner, key: the share of tasks that come by the next statements.
@@ -21,18 +21,12 @@ SET @stayer_share = ({submit.share});
 -- name: submit.joined
 -- The same in a transaction of the caller's own, where looking would lock the queue's row: its share is known.
 INSERT INTO stayer_tasks (id, parameters, history, share, {new})
-VALUES (?1, {packed ?2}, concat('[', ?3, ?4), {their_share}, {new_values});
+VALUES (?1, ?2, concat('[', ?3, ?4), {their_share}, {new_values});
 
 -- name: submit.share
 -- queue, owner, key.
 SELECT CASE q.fair WHEN 'owner' THEN coalesce(?2, '') WHEN 'key' THEN coalesce(?3, '') ELSE '' END
 FROM stayer_queues AS q WHERE q.name = ?1 AND q.lined;
-
--- name: set.result
-result = {packed ?};
-
--- name: set.parameters
-parameters = {packed ?};
 
 -- name: submit.holders
 -- now, queues, unique words (of one length): the tasks that hold these words there.
@@ -493,12 +487,12 @@ WHERE id {in texts ?6} AND state = ?2 AND worker = ?1 AND attempt = ?3 AND last_
 
 -- name: fast.complete
 -- now, an entry of history from behind its number on, that number, result, seq.
-UPDATE stayer_tasks SET {completed}, result = {packed ?4}, history = concat(history, '[', ?3, ?2) WHERE seq = ?5;
+UPDATE stayer_tasks SET {completed}, result = ?4, history = concat(history, '[', ?3, ?2) WHERE seq = ?5;
 
 -- name: fast.complete_alike
 -- The same for those with one result: the number of the first, seqs.
 UPDATE stayer_tasks
-SET {completed}, result = {packed ?4}, history = concat(history, '[', ?3 + field(seq, {list ?5}) - 1, ?2)
+SET {completed}, result = ?4, history = concat(history, '[', ?3 + field(seq, {list ?5}) - 1, ?2)
 WHERE seq {in numbers ?5};
 
 -- name: load.last_event

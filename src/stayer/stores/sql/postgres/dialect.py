@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from stayer.stores.sql.dialect import Dialect, Statements
-from stayer.stores.sql.rows import NEW_VALUES
+from stayer.stores.sql.rows import NEW_VALUES, as_text
 from stayer.stores.sql.table_names import DEFAULT_PREFIX, with_prefix
 from stayer.stores.sql.transaction import Cell
 
@@ -25,7 +25,9 @@ class PostgresDialect(Dialect):
     counted_queues = "stayer_counted_queues"
     counts_what_runs = shares_settings = True
     locks_words = True
-    bytes_as_text = True
+
+    def value_cell(self, packed: str | bytes | None) -> Cell:
+        return as_text(packed)
 
     def placeholder(self, number: int) -> str:
         return f"${number}"

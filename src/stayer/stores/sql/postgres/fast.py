@@ -16,7 +16,7 @@ from stayer.stores.sql.insert import Births, BirthsInGroups
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.postgres.shortcuts import Shortcuts
 from stayer.stores.sql.reserve import handled
-from stayer.stores.sql.rows import cells_in_common, changed_cell, task_from_row, value_cell
+from stayer.stores.sql.rows import as_text, cells_in_common, changed_cell, task_from_row
 from stayer.stores.sql.transaction import Cell, Numbers, Transaction
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _completion(changes: Sequence[Change], now: float, numbers: Numbers) -> tupl
     end = end_of(changes)
     return (
         [change.id for change in changes],
-        [value_cell(changed_cell("result", change.result), as_text=True) for change in changes],
+        [as_text(changed_cell("result", change.result)) for change in changes],
         numbers.take(len(changes)),
         end.line(now), end.state, end.attempt, end.last_order, end.event, end.note,
     )  # fmt: skip
@@ -166,10 +166,7 @@ def _completion(changes: Sequence[Change], now: float, numbers: Numbers) -> tupl
 
 def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> frozenset[str]:
     """The ids of those that were completed."""
-    results = {
-        change.id: value_cell(changed_cell("result", change.result), as_text=True)
-        for change in group
-    }
+    results = {change.id: as_text(changed_cell("result", change.result)) for change in group}
     if len(results) < len(group):
         return frozenset()  # one of them twice
     end = end_of(group)
