@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
@@ -105,17 +105,23 @@ class MySqlConnection(_Connection):
             self.ask(f"KILL {connection}")
 
 
+SQL_SERVERS = ("postgres", "mariadb")
+"""Those of `STORES` where several write at a time, whom such connections show waiting …"""
+CONNECTIONS: dict[type[SqlStore], Callable[[Any], OwnConnection]] = {
+    PostgresStore: PostgresConnection,
+    MySqlStore: MySqlConnection,
+}
+"""… and what connects to them."""
+
+
 @contextmanager
 def own_connections(store: Store, number: int) -> Iterator[list[OwnConnection]]:
     """So many connections to a store's tables."""
     made: list[OwnConnection] = []
     try:
         for _ in range(number):
-            if isinstance(store, PostgresStore):
-                made.append(PostgresConnection(store))
-            else:
-                assert isinstance(store, MySqlStore)
-                made.append(MySqlConnection(store))
+            assert isinstance(store, SqlStore)
+            made.append(CONNECTIONS[type(store)](store))
         yield made
     finally:
         for connection in made:

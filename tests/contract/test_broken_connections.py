@@ -32,12 +32,10 @@ from tests.contract.builders import (
     register,
     take,
 )
-from tests.contract.own_connections import database, own_connections
+from tests.contract.own_connections import SQL_SERVERS, database, own_connections
 from tests.servers.proxy import Proxy, between
 
-pytestmark = pytest.mark.parametrize(
-    "fresh_url", ["postgres", "mariadb"], indirect=True, scope="session"
-)
+pytestmark = pytest.mark.parametrize("fresh_url", SQL_SERVERS, indirect=True, scope="session")
 ROUNDS = 8
 
 

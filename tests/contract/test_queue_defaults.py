@@ -13,7 +13,7 @@ from stayer.service.control.queues import set_queue
 from stayer.store import Store
 from stayer.stores.sql.store import SqlStore
 from tests.contract.builders import Clock, get, submit
-from tests.contract.own_connections import run_by_hand
+from tests.contract.own_connections import SQL_SERVERS, run_by_hand
 
 
 def test_a_task_has_what_its_queue_says_unless_it_says_otherwise(
@@ -115,9 +115,7 @@ def test_defaults_are_short_since_each_task_has_them(store: Store) -> None:
     assert set_queue(store, "q", defaults={"code": None}).defaults == {"retries": 3}
 
 
-@pytest.mark.parametrize(
-    "fresh_url", ["sqlite", "postgres", "mariadb"], indirect=True, scope="session"
-)
+@pytest.mark.parametrize("fresh_url", ["sqlite", *SQL_SERVERS], indirect=True, scope="session")
 def test_rows_by_hand_have_them_too(store: Store) -> None:
     assert isinstance(store, SqlStore)
     code = {"requirements": ["numpy"]}

@@ -26,10 +26,11 @@ from tests.contract.builders import (
     take,
     taken,
 )
+from tests.contract.own_connections import SQL_SERVERS
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fresh_url", ["postgres", "mariadb"], indirect=True, scope="session")
+@pytest.mark.parametrize("fresh_url", SQL_SERVERS, indirect=True, scope="session")
 def test_sixteen_processes_take_each_of_fifty_thousand_tasks_once(timely: Store, url: str) -> None:
     names = [name for _ in range(50) for name in fill(timely, 1000)]
     got = actors.together(actors.reserve_all, [(url, f"w{number}", 50) for number in range(16)])

@@ -42,11 +42,9 @@ from tests.contract.builders import (
     take,
     taken,
 )
-from tests.contract.own_connections import OwnConnection, database, own_connections
+from tests.contract.own_connections import SQL_SERVERS, OwnConnection, database, own_connections
 
-pytestmark = pytest.mark.parametrize(
-    "fresh_url", ["postgres", "mariadb"], indirect=True, scope="session"
-)
+pytestmark = pytest.mark.parametrize("fresh_url", SQL_SERVERS, indirect=True, scope="session")
 
 
 @pytest.fixture
