@@ -51,8 +51,9 @@ def open_store(url: str, clock: Clock | None = None, token: str | None = None) -
         raise BadConfig(
             f"store {shown} is not a URL: for a SQLite file write sqlite:///relative/path.db or "
             "sqlite:////absolute/path.db, for a PostgreSQL server "
-            "postgresql://user@host/database, for a Redis server redis://host:6379/0, for `stayer "
-            "serve` http://host:8787, for one in this process alone memory:"
+            "postgresql://user@host/database, for MySQL or MariaDB mysql://user@host/database, for "
+            "a Redis server redis://host:6379/0, for `stayer serve` http://host:8787, for one in "
+            "this process alone memory:"
         )
     if scheme in _BUILT_IN:
         return cast(Store, _built_in(scheme).open_store(url, clock))
