@@ -603,10 +603,14 @@ BEGIN
         FROM gone GROUP BY queue
     ),
     made AS (
+        -- Said so that tasks are looked at only for a queue that is gone: as two conditions with EXISTS it becomes a
+        -- join, which read and sorted all tasks there are, each second.
         INSERT INTO stayer_queues (name)
         SELECT queue FROM sums
-        WHERE NOT EXISTS (SELECT 1 FROM stayer_queues AS q WHERE q.name = sums.queue)
-            AND EXISTS (SELECT 1 FROM stayer_tasks AS t WHERE t.queue = sums.queue)
+        WHERE CASE
+            WHEN (SELECT q.name FROM stayer_queues AS q WHERE q.name = sums.queue) IS NOT NULL THEN false
+            ELSE (SELECT t.seq FROM stayer_tasks AS t WHERE t.queue = sums.queue LIMIT 1) IS NOT NULL
+        END
         ON CONFLICT (name) DO NOTHING
     )
     INSERT INTO stayer_counts (
