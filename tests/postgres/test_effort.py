@@ -1,4 +1,4 @@
-"""How much of its tables the server reads for what is done often: counted, for time says nothing."""
+"""How much the server reads for what is done often: counted, for time says nothing."""
 
 from __future__ import annotations
 

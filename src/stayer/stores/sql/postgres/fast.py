@@ -4,8 +4,10 @@ leaves the same behind as the plain way (`bulk.py`), which is the one to read fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
+
+from msgspec.json import decode
 
 from stayer.core.model import Change, Task
 from stayer.core.worker_model import Handles
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from stayer.stores.sql.postgres.transaction import PostgresTransaction
 
 SUBMIT = "fast.submit_whole"
+_OF_ALL = "reserve.next_of_all"
+_NO_PLACE = (None, None, None)
 _FIRST_STATES = ("waiting", "scheduled", "pending")
 
 
@@ -45,28 +49,49 @@ class FastBulk(BulkThatRemembers):
         return known
 
     def seqs(self, tx: Transaction, statement: str, *parameters: Cell) -> list[int]:
-        if statement != "reserve.next":
+        if statement not in {"reserve.next", _OF_ALL}:
             return super().seqs(tx, statement, *parameters)
-        queue, lane, _, limit = parameters
-        place = self._shortcuts.place(queue, lane)
-        if place is not None:
-            found = super().seqs(tx, "reserve.next_from", *parameters, *place)
+        queue, of_lanes, _, limit = parameters
+        lanes = of_lanes if statement == _OF_ALL else [of_lanes]
+        return self._seqs(tx, statement, parameters, queue, lanes, limit)
+
+    def _seqs(
+        self,
+        tx: Transaction,
+        statement: str,
+        parameters: Sequence[Cell],
+        queue: str,
+        lanes: Sequence[str],
+        limit: int,
+    ) -> list[int]:
+        """Ask from the places that are remembered on; from the beginning if there are none, or
+        less stands behind them than is wanted.
+        """
+        places = [self._shortcuts.place(queue, lane) for lane in lanes]
+        if any(places):
+            columns = zip(*(place or _NO_PLACE for place in places), strict=True)
+            begin = [list(each) if statement == _OF_ALL else each[0] for each in columns]
+            found, best = _split(super().seqs(tx, statement + "_from", *parameters, *begin))
             if len(found) == limit:
-                self._begin_at(tx, queue, lane, found[0], anew=False)
+                begun = {lane for lane, place in zip(lanes, places, strict=True) if place}
+                self._begin_at(tx, queue, best or found, begun)
                 return found
-        found = super().seqs(tx, statement, *parameters)
-        if found and found[-1] < 0:
-            found.pop()
-            if found:
-                self._begin_at(tx, queue, lane, found[0], anew=True)
-        else:
-            self._shortcuts.end(queue, lane)
+        found, best = _split(super().seqs(tx, statement, *parameters))
+        if best is None:
+            for lane in lanes:
+                self._shortcuts.end(queue, lane)
+        elif found:
+            self._begin_at(tx, queue, best or found, frozenset())
         return found
 
-    def _begin_at(self, tx: Transaction, queue: str, lane: str, seq: int, *, anew: bool) -> None:
-        row = tx.one("reserve.place", seq)
-        if row is not None:
-            self._shortcuts.begin_at(queue, lane, (row[0], row[1], row[2]), anew=anew)
+    def _begin_at(
+        self, tx: Transaction, queue: str, seqs: list[int], begun: Collection[str]
+    ) -> None:
+        """Begin where the best of these tasks stand, each in its lane; it is known of some lanes
+        that it is worth while.
+        """
+        for lane, *place in tx.all("reserve.places", tx.array(seqs)):
+            self._shortcuts.begin_at(queue, lane, tuple(place), anew=lane not in begun)
 
     def expect_no_defaults(self, tx: Transaction, queues: Sequence[str]) -> bool:
         if not self.had_no_defaults(queues):
@@ -124,13 +149,11 @@ class FastBulk(BulkThatRemembers):
         if rows and rows[0][-1] is None:
             self._shortcuts.forget(queue)
             return None
-        is_slow = bool(rows) and rows[0][-1] < 0
-        found = [(task_from_row(row), row[-1]) for row in (rows[1:] if is_slow else rows)]
+        if rows and rows[0][-1] < 0:
+            for lane, *place in decode(rows.pop(0)[0] or "[]"):
+                self._shortcuts.begin_at(queue, lane, tuple(place), anew=True)
+        found = [(task_from_row(row), row[-1]) for row in rows]
         found.sort(key=lambda each: (-each[0].priority, each[0].created, each[1]))
-        if found and is_slow:
-            best, seq = found[0]
-            place = (best.priority, best.created, seq)
-            self._shortcuts.begin_at(queue, mine[0], place, anew=True)
         if changes:
             tx.notify([queue], ())
         return [task for task, _ in found]
@@ -149,6 +172,14 @@ class WaryBulk(FastBulk):
 
     def births(self, tx: Transaction) -> Births:
         return _WaryBirths(tx)
+
+
+def _split(seqs: list[int]) -> tuple[list[int], list[int] | None]:
+    """Return what was chosen and, if the server had to pass by very much, the best of each lane."""
+    if -1 not in seqs:
+        return seqs, None
+    mark = seqs.index(-1)
+    return seqs[:mark], seqs[mark + 1 :]
 
 
 def _completion(changes: Sequence[Change], now: float, numbers: Numbers) -> tuple[Cell, ...]:

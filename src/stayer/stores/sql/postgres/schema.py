@@ -24,7 +24,7 @@ LOCK_PATIENCE_S = 3
 """For how long changing a table waits for those who use it, in seconds: all others stand behind
 that, though it may be for somebody's transaction that stays open for an hour."""
 _HERE = Path(__file__).parent
-_REVISION = 7
+_REVISION = 8
 """Of the functions in schema.sql: to be raised with every change of them."""
 _TYPES = {
     "text": 'text COLLATE "C"', "integer": "bigint", "real": "double precision", "any": "text",

@@ -720,6 +720,72 @@ BEGIN
 END
 $$;
 
+-- The best tasks of several lanes, best first, for nobody else from now on; each lane from its place on, where one is
+-- given (see stayer_next_from; null: from its beginning). It looks at as many of each as could be wanted, and some
+-- that others may have locked. If it had to pass by very many entries of rows that are gone, then -1 and the best
+-- task of each lane follow: there it is quick to begin.
+CREATE OR REPLACE FUNCTION stayer_next_of_lanes(
+    of_queue text, lanes text[], moment double precision, number bigint, ranks bigint[], sinces double precision[],
+    since_seqs bigint[]
+)
+RETURNS SETOF bigint
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_sort = off SET enable_bitmapscan = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan
+ROWS 10 AS $$
+DECLARE
+    before bigint := pg_stat_get_xact_tuples_returned('stayer_tasks_ready'::regclass);
+    standing bigint[];
+BEGIN
+    standing := ARRAY(
+        SELECT best.seq
+        FROM unnest(lanes, ranks, sinces, since_seqs) AS lane (name, rank, since, since_seq)
+        CROSS JOIN LATERAL (
+            (
+                SELECT t.seq, t.priority, t.created FROM stayer_tasks AS t
+                WHERE t.queue = of_queue AND t.lane = lane.name AND t.state = 'pending' AND t.held = false
+                    AND (t.start_before IS NULL OR t.start_before > moment)
+                    AND t.priority > coalesce(lane.rank, -9223372036854775808)
+                ORDER BY t.priority DESC, t.created, t.seq
+                LIMIT number + 50
+            )
+            UNION ALL
+            (
+                SELECT t.seq, t.priority, t.created FROM stayer_tasks AS t
+                WHERE t.queue = of_queue AND t.lane = lane.name AND t.state = 'pending' AND t.held = false
+                    AND (t.start_before IS NULL OR t.start_before > moment)
+                    AND t.priority = lane.rank AND (t.created, t.seq) >= (lane.since, lane.since_seq)
+                ORDER BY t.created, t.seq
+                LIMIT number + 50
+            )
+            UNION ALL
+            (
+                SELECT t.seq, t.priority, t.created FROM stayer_tasks AS t
+                WHERE t.queue = of_queue AND t.lane = lane.name AND t.state = 'pending' AND t.held = false
+                    AND (t.start_before IS NULL OR t.start_before > moment) AND t.priority < lane.rank
+                ORDER BY t.priority DESC, t.created, t.seq
+                LIMIT number + 50
+            )
+            LIMIT number + 50
+        ) AS best
+        ORDER BY best.priority DESC, best.created, best.seq
+    );
+    RETURN QUERY
+    SELECT t.seq
+    FROM unnest(standing) WITH ORDINALITY AS one (seq, place) JOIN stayer_tasks AS t ON t.seq = one.seq
+    WHERE t.queue = of_queue AND t.state = 'pending' AND t.held = false
+    ORDER BY one.place
+    LIMIT number
+    FOR UPDATE OF t SKIP LOCKED;
+    IF pg_stat_get_xact_tuples_returned('stayer_tasks_ready'::regclass) - before > cardinality(standing) + 2000 THEN
+        RETURN NEXT -1;
+        RETURN QUERY
+        SELECT DISTINCT ON (t.lane) t.seq FROM stayer_tasks AS t WHERE t.seq = ANY (standing)
+        ORDER BY t.lane, t.priority DESC, t.created, t.seq;
+    END IF;
+END
+$$;
+
 -- Ends a transaction that was begun because of something that is not so: see ../bulk.py.
 CREATE OR REPLACE FUNCTION stayer_not_as_expected() RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -748,8 +814,12 @@ SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
 ROWS 10 AS $$
 #variable_conflict use_column
 DECLARE
+    before_lanes bigint := pg_stat_get_xact_tuples_returned('stayer_tasks_ready'::regclass);
     found_lanes text[];
+    is_slow boolean;
     chosen bigint[];
+    mark bigint;
+    best bigint[];
     changed bigint;
     nothing stayer_tasks;
 BEGIN
@@ -779,6 +849,7 @@ BEGIN
         RETURN NEXT nothing;
         RETURN;
     END IF;
+    is_slow := pg_stat_get_xact_tuples_returned('stayer_tasks_ready'::regclass) - before_lanes > 2000;
     BEGIN
         IF done_ids <> '{}' THEN
             UPDATE stayer_tasks AS t
@@ -812,23 +883,15 @@ BEGIN
             chosen := ARRAY(SELECT n FROM stayer_next(of_queue, handled[1], moment, number) AS n);
         ELSE
             chosen := ARRAY(
-                SELECT t.seq FROM stayer_tasks AS t
-                JOIN (
-                    SELECT best.seq, best.priority, best.created
-                    FROM unnest(handled) AS lanes (value)
-                    CROSS JOIN LATERAL (
-                        SELECT t.seq, t.priority, t.created FROM stayer_tasks AS t
-                        WHERE t.queue = of_queue AND t.lane = lanes.value AND t.state = 'pending'
-                            AND t.held = false AND (t.start_before IS NULL OR t.start_before > moment)
-                        ORDER BY t.priority DESC, t.created, t.seq
-                        LIMIT number + 50
-                    ) AS best
-                ) AS best ON best.seq = t.seq
-                WHERE t.state = 'pending' AND t.held = false
-                ORDER BY best.priority DESC, best.created, best.seq
-                LIMIT number
-                FOR UPDATE OF t SKIP LOCKED
+                SELECT n FROM stayer_next_of_lanes(of_queue, handled, moment, number, NULL, NULL, NULL) AS n
             );
+        END IF;
+        mark := array_position(chosen, -1);
+        best := chosen[mark + 1:];
+        chosen := coalesce(chosen[:mark - 1], chosen);
+        is_slow := is_slow OR mark IS NOT NULL;
+        IF coalesce(best, '{}') = '{}' THEN
+            best := chosen[1:1];
         END IF;
         IF EXISTS (
             SELECT 1 FROM stayer_tasks AS t
@@ -836,8 +899,12 @@ BEGIN
         ) THEN
             RAISE EXCEPTION SQLSTATE 'STY01';
         END IF;
-        IF chosen[cardinality(chosen)] = -1 THEN -- see stayer_next
+        IF is_slow THEN -- where to begin for a while: see stayer_next_of_lanes
             nothing.seq := -1;
+            nothing.id := (
+                SELECT json_agg(json_build_array(t.lane, t.priority, t.created, t.seq)) FROM stayer_tasks AS t
+                WHERE t.seq = ANY (best)
+            );
             RETURN NEXT nothing;
         END IF;
         RETURN QUERY

@@ -104,8 +104,8 @@ class Shortcuts:
         return node, lanes
 
     def lanes(self, queue: str) -> list[str] | None:
-        """The lanes of a queue that has but one, while there is a place to begin in it."""
+        """The lanes of a queue, while there is a place to begin in one of them."""
         lanes = self._lanes.get(queue) if self._places else None
-        if lanes is None or len(lanes) != 1 or self.place(queue, lanes[0]) is None:
+        if lanes is None or not any(self.place(queue, lane) for lane in lanes):
             return None
         return lanes

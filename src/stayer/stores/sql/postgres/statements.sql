@@ -8,27 +8,31 @@ SELECT seq FROM stayer_next(?1, ?2, ?3, ?4) AS seq;
 -- The same from a place on: priority, created, seq.
 SELECT seq FROM stayer_next_from(?1, ?2, ?3, ?4, ?5, ?6, ?7) AS seq;
 
--- name: reserve.place
-SELECT priority, created, seq FROM stayer_tasks WHERE seq = ?;
+-- name: reserve.places
+-- Of these tasks the best in each lane: where it is quick to begin.
+SELECT DISTINCT ON (lane) lane, priority, created, seq FROM stayer_tasks WHERE seq {in numbers ?}
+ORDER BY lane, priority DESC, created, seq;
 
 -- name: reserve.next_of_all
 -- queue, lanes, now, how many: the best of what is best in each lane, best first. Only those are claimed.
-SELECT t.seq FROM stayer_tasks AS t
-JOIN (
-    SELECT best.seq, best.priority, best.created
-    FROM unnest(?2::text[]) AS lanes (value)
-    CROSS JOIN LATERAL (
-        SELECT t.seq, t.priority, t.created FROM stayer_tasks AS t
-        WHERE t.queue = ?1 AND t.lane = lanes.value AND t.state = 'pending' AND t.held = {no}
-            AND (t.start_before IS NULL OR t.start_before > ?3)
-        ORDER BY t.priority DESC, t.created, t.seq
-        LIMIT ?4 + 50
-    ) AS best
-) AS best ON best.seq = t.seq
-WHERE t.state = 'pending' AND t.held = {no}
-ORDER BY best.priority DESC, best.created, best.seq
-LIMIT ?4
-{claim t};
+SELECT seq FROM stayer_next_of_lanes(?1, ?2::text[], ?3, ?4, NULL, NULL, NULL) AS seq;
+
+-- name: reserve.next_of_all_from
+-- The same from places on: their priorities, moments and numbers, in the order of the lanes.
+SELECT seq FROM stayer_next_of_lanes(?1, ?2::text[], ?3, ?4, ?5::bigint[], ?6::float8[], ?7::bigint[]) AS seq;
+
+-- name: reserve.next_of_all unclaimed
+-- The same for those who only look.
+SELECT t.seq FROM unnest(?2::text[]) AS lanes (value)
+CROSS JOIN LATERAL (
+    SELECT t.seq, t.priority, t.created FROM stayer_tasks AS t
+    WHERE t.queue = ?1 AND t.lane = lanes.value AND t.state = 'pending' AND t.held = {no}
+        AND (t.start_before IS NULL OR t.start_before > ?3)
+    ORDER BY t.priority DESC, t.created, t.seq
+    LIMIT ?4
+) AS t
+ORDER BY t.priority DESC, t.created, t.seq
+LIMIT ?4;
 
 -- name: submit.holders
 -- now, queues, unique words (of one length): the tasks that hold these words there.
