@@ -514,7 +514,7 @@ class FunctionCall:
     def __repr__(self) -> str:
         return f"<FunctionCall of {self.name}>"
 
-    def made(
+    def make_task(
         self,
         build: Callable[..., NewTask],
         queue: str | None,

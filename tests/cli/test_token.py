@@ -23,7 +23,7 @@ def test_a_token_is_printed_once_and_kept_hashed(stayer: Here, store: Store) -> 
     found = kept(store).find(secret)
     assert found is not None
     assert (found.name, found.role) == ("ann", "submit")
-    assert secret not in str(store.shared("access"))
+    assert secret not in str(store.read_shared("access"))
     stayer("token", "add", "ann", "--role", "read").refuses("'ann'", "stayer token rm ann")
     listed = stayer("token", "ls", "--json").works().json
     assert [(token["name"], token["role"]) for token in listed] == [("ann", "submit")]

@@ -47,9 +47,9 @@ def test_a_thousand_are_evicted_down_to_the_limit_but_for_those_in_use(tmp_path:
 
     cache.evict(str(tmp_path), 1000, 86400.0)
 
-    left = {Path(each.path).name for each in cache.kept(str(tmp_path))}
+    left = {Path(each.path).name for each in cache.list_kept(str(tmp_path))}
     assert {"0000", "0007", "0500"} <= left
-    assert sum(each.size for each in cache.kept(str(tmp_path))) <= 1000
+    assert sum(each.size for each in cache.list_kept(str(tmp_path))) <= 1000
     assert "0999" in left
     for each in held:
         os.close(each.lock)
@@ -149,7 +149,7 @@ def test_an_environment_whose_python_was_removed_is_built_again(tmp_path: Path) 
 
 def test_to_list_what_was_removed_meanwhile_makes_no_lock(tmp_path: Path) -> None:
     make(tmp_path, "gone")
-    [listed] = cache.kept(str(tmp_path))
+    [listed] = cache.list_kept(str(tmp_path))
     assert cache.remove(listed.path)
 
     assert not listed.is_used()
@@ -299,7 +299,7 @@ def test_the_command_lists_and_removes_them(tmp_path: Path, stayer: Here) -> Non
     assert [row["in_use"] for row in rows] == [False, True]
     assert none == {"removed": [], "freed": 0}
     assert "removed 1 environment, 3 MB" in pruned.out
-    assert [each.path for each in cache.kept(str(tmp_path / "envs"))] == [held.path]
+    assert [each.path for each in cache.list_kept(str(tmp_path / "envs"))] == [held.path]
     os.close(held.lock)
 
 

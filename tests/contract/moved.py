@@ -151,7 +151,7 @@ def everything(store: Store) -> dict[str, Any]:
         "queues": {queue.name: replace(queue, workers=0) for queue in store.queues()},
         "failures": {each.fingerprint: each for each in store.failures((), 99).failures},
         "schedules": store.schedules(),
-        "access": store.shared("access"),
+        "access": store.read_shared("access"),
         "files": {
             sha256: store.get_file(sha256) for sha256 in store.old_files(store.now() + 1, 99)
         },

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import BadInput
-from stayer.core.happening_json import fitted
+from stayer.core.happening_json import cut_to_fit
 from stayer.core.happenings import Fail, Pin, Start
 from stayer.core.lifecycle import decide
 from stayer.core.limits import FLOW_TASKS
@@ -166,8 +166,8 @@ def test_the_latest_code_of_a_task_that_asks_for_none_is_found_out_anew(store: S
 def test_a_pin_names_a_repository_and_a_commit(git: str) -> None:
     for commit, place in (("c" * 40, git), (None, "https://host/x")):
         with pytest.raises(BadInput):
-            fitted(Pin(Pinned("3.12", commit=commit, git=place)))
-    fitted(Pin(Pinned("3.12", commit="c" * 40, git="https://host/x#jobs")))
+            cut_to_fit(Pin(Pinned("3.12", commit=commit, git=place)))
+    cut_to_fit(Pin(Pinned("3.12", commit="c" * 40, git="https://host/x#jobs")))
 
 
 def test_a_place_that_no_map_has_is_not_counted_up_to(store: Store) -> None:
@@ -176,7 +176,7 @@ def test_a_place_that_no_map_has_is_not_counted_up_to(store: Store) -> None:
     submit(store, *(new(f"f.p.{n}", code=CODE, flow="f", part="p") for n in (0, place)))
     apply(store, get(store, "f.p.0"), PIN)
 
-    assert preparation.known(store, get(store, f"f.p.{place}")).pinned is None
+    assert preparation.with_known_pin(store, get(store, f"f.p.{place}")).pinned is None
 
 
 @pytest.mark.parametrize("odd", [{"python": "3." + "1" * 10}, {"text": "a==1\n" * 60_000}])

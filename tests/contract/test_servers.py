@@ -63,31 +63,31 @@ class TestReportsBetweenBeats:
 
 class TestWhatIsRecordedOnce:
     def test_is_what_came_first(self, store: Store) -> None:
-        assert store.recorded("key of ☃") is None
+        assert store.read_record("key of ☃") is None
 
         assert store.record_once("key of ☃", "first ☃", 60.0) == "first ☃"
         assert store.record_once("key of ☃", "second", 60.0) == "first ☃"
         assert store.record_once("another", "", 60.0) == ""
 
-        assert store.recorded("key of ☃") == "first ☃"
-        assert store.recorded("another") == ""
+        assert store.read_record("key of ☃") == "first ☃"
+        assert store.read_record("another") == ""
 
     def test_is_one_thing_whoever_comes_at_once(self, store: Store) -> None:
         with ThreadPoolExecutor(8) as threads:
             found = set(threads.map(lambda n: store.record_once("k", f"{n}", 60.0), range(8)))
 
-        assert found == {store.recorded("k")}
+        assert found == {store.read_record("k")}
 
 
 class TestWhatIsShared:
     def test_is_replaced_by_one_of_two(self, store: Store, other: Store) -> None:
         long = "☃" * 100_000
-        assert store.shared("access") is None
+        assert store.read_shared("access") is None
 
         assert store.put_shared("access", "first", None)
         assert not other.put_shared("access", "second", None)
         assert other.put_shared("access", long, "first")
         assert not store.put_shared("access", "fourth", "first")
 
-        assert store.shared("access") == long
-        assert store.shared("totals") is None
+        assert store.read_shared("access") == long
+        assert store.read_shared("totals") is None

@@ -8,7 +8,7 @@ import shutil
 import signal
 from pathlib import Path
 
-from stayer.worker.unattended_runs import unattended
+from stayer.worker.unattended_runs import list_unattended
 from tests.cli.running import Apart
 from tests.faults.fleet import Fleet, until
 
@@ -21,9 +21,9 @@ def test_a_frozen_task_without_a_worker_is_told_of_and_ends_with_its_folder(tmp_
         worker = fleet.worker(lease=2)
         fleet.stamper("a")
         fleet.until_stamped("a")
-        assert unattended(state) == [], "a worker looks after it"
+        assert list_unattended(state) == [], "a worker looks after it"
         fleet.signal(worker, signal.SIGKILL)
-        until(lambda: [each.is_frozen for each in unattended(state)] == [True])
+        until(lambda: [each.is_frozen for each in list_unattended(state)] == [True])
 
         # Then doctor tells of it
         (tmp_path / "stayer.toml").write_text(f'[worker]\nstate_dir = "{state}"\n')
@@ -33,7 +33,7 @@ def test_a_frozen_task_without_a_worker_is_told_of_and_ends_with_its_folder(tmp_
         done = Apart(environment, tmp_path)("doctor", "--json")
         [found] = [each for each in json.loads(done.out) if each["check"] == "left behind"]
         assert "a (frozen)" in found["message"]
-        [left] = unattended(state)
+        [left] = list_unattended(state)
         assert str(left.folder) in found["todo"]
 
         # And its process ends with the folder

@@ -9,7 +9,7 @@ import pytest
 
 from stayer.core.model import Task
 from stayer.core.submit import checks
-from stayer.core.submit.edits import Edits, cloned
+from stayer.core.submit.edits import Edits, make_clone
 from stayer.core.submit.json import parse_submission
 
 POLICIES: list[dict[str, Any]] = [
@@ -28,5 +28,5 @@ def test_a_policy_comes_back_as_it_was(fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize("fields", POLICIES)
 def test_a_clone_has_the_policy_of_its_task(fields: dict[str, Any]) -> None:
     policy = checks.new_task(queue="q", id="t", **fields).policy
-    clone = cloned(Task("t", "q", policy=policy), Edits(), (), owner=None, now=0.0)
+    clone = make_clone(Task("t", "q", policy=policy), Edits(), (), owner=None, now=0.0)
     assert clone.policy == policy

@@ -14,9 +14,9 @@ from stayer.core.flows.sweep import (
     compare,
     figures,
     is_sweep,
+    list_unused,
     parse_values,
     plan_sweep,
-    unused,
     varying,
 )
 from stayer.core.model import JSON, Fault, Task
@@ -72,8 +72,8 @@ def test_every_combination_is_a_task_and_the_last_parameter_changes_fastest() ->
 
 
 def test_what_a_command_does_not_use_is_known() -> None:
-    assert unused(["lr", "seed"], ["train", "{lr}"]) == ["seed"]
-    assert unused(["lr"], None) == []
+    assert list_unused(["lr", "seed"], ["train", "{lr}"]) == ["seed"]
+    assert list_unused(["lr"], None) == []
 
 
 def test_too_many_combinations_are_refused_before_they_are_laid_out() -> None:

@@ -54,7 +54,7 @@ _code_dir = click.option("--code-dir", metavar="DIR", help="The folder that it i
 def list_environments(given: Given, code_dir: str | None, as_json: bool) -> None:
     """List the environments that are kept, the one used longest ago first."""
     folder = _folder(given.config(), code_dir)
-    found = cache.kept(os.path.join(folder, "envs"))
+    found = cache.list_kept(os.path.join(folder, "envs"))
     if as_json:
         print_json_array(
             {

@@ -291,12 +291,12 @@ def _check_unattended(given: Given) -> Iterator[Finding]:
     """Report what an earlier worker of this node has left running."""
     if platform.system() != "Linux":
         return
-    from stayer.worker.unattended_runs import unattended
+    from stayer.worker.unattended_runs import list_unattended
 
     named = state_dir_in_file(given.config())
     for state in [named] if named else default_state_dirs():
         yield from _check_refused_results(state)
-        found = unattended(state)
+        found = list_unattended(state)
         if not found:
             continue
         names = ", ".join(each.task + (" (frozen)" if each.is_frozen else "") for each in found)

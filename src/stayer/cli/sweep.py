@@ -24,7 +24,7 @@ from stayer.cli.param_types import complete_flow
 from stayer.cli.submit import submission_options, task_fields
 from stayer.core.errors import BadInput
 from stayer.core.flows import model
-from stayer.core.flows.sweep import NOT_FOR_SWEEPS, is_sweep, parse_values, plan_sweep, unused
+from stayer.core.flows.sweep import NOT_FOR_SWEEPS, is_sweep, list_unused, parse_values, plan_sweep
 from stayer.core.model import JSON, NewTask
 from stayer.core.submit import checks
 from stayer.service.control import flows as flow_control
@@ -100,7 +100,7 @@ def submit(
     if not words and "name" not in fields:
         raise BadInput("say what to run: -- COMMAND with {name} for values, or --name FUNCTION")
     new, tasks = plan_sweep(values, checks.new_task(**fields), id=id, name=title, throttle=throttle)
-    for name in unused(values, words or None):
+    for name in list_unused(values, words or None):
         note(f"warning: the command does not say {{{name}}}: its tasks differ in parameters only")
     if dry_run:
         print_lines(map(_described, tasks))

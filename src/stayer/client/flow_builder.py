@@ -29,7 +29,7 @@ Build: TypeAlias = Callable[..., NewTask]
 class Call(Protocol):
     """A call of a task function, as its `s(…)` gives it."""
 
-    def made(
+    def make_task(
         self, build: Build, queue: str | None, otherwise: str | None, options: Mapping[str, Any]
     ) -> NewTask:
         """Build the task that it is, in this queue, or `otherwise`, if its function names none."""
@@ -184,7 +184,7 @@ class Flow:
     ) -> Callable[[Build], NewTask]:
         merged = {**self._options, **options}
         if call is not None:
-            return lambda build: call.made(build, queue, self._queue, merged)
+            return lambda build: call.make_task(build, queue, self._queue, merged)
         where = queue or self._queue or "default"
         return lambda build: build(where, parameters, command=command, name=name, **merged)
 

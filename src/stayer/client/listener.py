@@ -204,7 +204,7 @@ class Listener:
         """Tell whether an order to cancel has come for this attempt."""
         return (task.id, task.attempt) in self._cancelled
 
-    def begun(self, task: Task) -> None:
+    def note_begin(self, task: Task) -> None:
         """Somebody works on it."""
         self._taken.forget(task)
 

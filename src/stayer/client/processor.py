@@ -55,7 +55,7 @@ class Processor:
         self._held = record
         self._listener = listener
         if listener is not None:
-            listener.begun(record)
+            listener.note_begin(record)
         self._over: str | None = None
         self._cancelled = record.cancel_wanted
         self._looked_at = -math.inf

@@ -203,10 +203,10 @@ def requirement_name(line: str) -> str:
     found = _REQUIREMENT.fullmatch(plain)
     if found is None:
         raise BadInput(f"requirement {quote(line)}: write a name and a version, as in numpy>=2")
-    return normalized(found["name"])
+    return normalize_name(found["name"])
 
 
-def normalized(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Return the name of a project as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -289,4 +289,4 @@ def check_pattern(pattern: str) -> str:
             f"{pattern!r}: give the name of a package (numpy, acme-*), the address of repositories "
             "(https://HOST/acme/*), or *"
         )
-    return normalized(pattern) if is_literal(pattern) else pattern.lower()
+    return normalize_name(pattern) if is_literal(pattern) else pattern.lower()

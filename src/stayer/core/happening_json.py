@@ -71,12 +71,12 @@ def read_happening(written: Mapping[str, Any]) -> Happening:
     if kind is Done:
         return Done(read_result(written.get("result")))
     try:
-        return fitted(convert(written, kind))
+        return cut_to_fit(convert(written, kind))
     except msgspec.ValidationError as error:
         raise BadInput(f"{written['what']}: {error}") from None
 
 
-def fitted(happening: H) -> H:
+def cut_to_fit(happening: H) -> H:
     """Cut the texts that a worker sends to what a record can carry: an end that was refused for a
     long message would never be told. BadInput if something else makes no sense.
     """

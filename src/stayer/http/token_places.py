@@ -78,7 +78,7 @@ class TokensInStore:
 
     def refresh(self) -> None:
         with self._one:
-            self._see(self._store.shared("access"))
+            self._see(self._store.read_shared("access"))
 
     def _see(self, text: str | None) -> None:
         if text == self._text:
@@ -95,7 +95,7 @@ class TokensInStore:
     def change(self, change: Callable[[Kept], tuple[Kept, T]]) -> T:
         with self._one:
             while True:
-                known = self._store.shared("access")
+                known = self._store.read_shared("access")
                 self._see(known)
                 changed, answer = change(_with_key(self._kept))
                 text = msgspec.json.encode(changed).decode()
@@ -104,11 +104,11 @@ class TokensInStore:
                     return answer
 
     def read_uses(self) -> Uses:
-        return _decode_uses(self._store.shared("access uses"))
+        return _decode_uses(self._store.read_shared("access uses"))
 
     def change_uses(self, change: Callable[[Uses], Uses]) -> Uses:
         while True:
-            known = self._store.shared("access uses")
+            known = self._store.read_shared("access uses")
             uses = change(_decode_uses(known))
             text = msgspec.json.encode(uses).decode()
             if text == known or self._store.put_shared("access uses", text, known):

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from stayer.core import codec, limits
 from stayer.core.errors import BadInput, NotHeld, TooLarge, UnknownTask, UnknownWorker
-from stayer.core.happening_json import fitted, read_happening, read_result
+from stayer.core.happening_json import cut_to_fit, read_happening, read_result
 from stayer.core.happenings import Done, Fail, Happening, Interrupt, SetMeta, Snooze, Stop
 from stayer.core.insight.statistics import MOST_BYTES, weight
 from stayer.core.insight.statistics import fitted as fitted_statistics
@@ -176,7 +176,9 @@ async def take(call: Call) -> Answer:
     body: TakeBody = call.body
     worker = _worker_id(call)
     queues, handles = await call.ask(_what_to_take, call, worker)
-    given: list[Task] | None = await call.ask(call.service.remote_workers.given, worker, body.key)
+    given: list[Task] | None = await call.ask(
+        call.service.remote_workers.find_given, worker, body.key
+    )
     if given is None:
         reserve = _Take(call, worker, queues, handles)
         if body.wait > 0:
@@ -229,7 +231,7 @@ class _Take:
 
     async def _given_elsewhere(self) -> list[Task] | None:
         """Return what the same request was given, which may wait at another server, too."""
-        given = self._call.service.remote_workers.given
+        given = self._call.service.remote_workers.find_given
         found: list[Task] | None = await self._call.ask(given, self._worker, self._call.body.key)
         return found
 
@@ -306,7 +308,7 @@ def fail(call: Call) -> Answer:
     """Take what went wrong with an attempt."""
     body: FailBody = call.body
     happening = Fail(body.error, body.ending, body.retry_after, body.final)
-    return _end(call, fitted(happening), _FAULTY)
+    return _end(call, cut_to_fit(happening), _FAULTY)
 
 
 def give_back(call: Call) -> Answer:
@@ -334,7 +336,7 @@ def progress(call: Call) -> Response:
 
 def set_meta(call: Call) -> Response:
     """Set fields of the user's own."""
-    _end(call, fitted(SetMeta(call.body.meta, by_task=True)), ())
+    _end(call, cut_to_fit(SetMeta(call.body.meta, by_task=True)), ())
     return Response(status_code=204)
 
 

@@ -163,7 +163,7 @@ def _seal(source: Store, target: Store) -> Seal:
     """Seal the source, if nobody works there. Who came while it was looked is seen afterwards."""
     _refuse_while_in_use(source)
     source.take_in()
-    if source.shared("totals") is not None:
+    if source.read_shared("totals") is not None:
         Counter(source).count()  # by the numbers of its own events; those of the target may differ
     seal = Seal(
         move=secrets.token_hex(8), role="source", other=address(target),

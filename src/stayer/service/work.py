@@ -109,7 +109,7 @@ class RemoteWorkers:
     def _owner_of(self, worker: str) -> str | None:
         found = self._owners.get(worker)  # it never becomes another's while it is recorded
         if found is None:
-            found = self._store.recorded(_owner_key(worker))
+            found = self._store.read_record(_owner_key(worker))
             if found is not None:
                 with self._lock:
                     if len(self._owners) >= _CACHED_OWNERS:
@@ -238,11 +238,11 @@ class RemoteWorkers:
                 control.settle(self._store, task, Interrupt("its request was answered twice"))
         return self._held_of(worker, there)
 
-    def given(self, worker: str, key: str) -> list[Task] | None:
+    def find_given(self, worker: str, key: str) -> list[Task] | None:
         """Return what a request with this key was given, as far as it is still held; None if it was
         given nothing so far.
         """
-        there = self._store.recorded(_take_key(worker, key))
+        there = self._store.read_record(_take_key(worker, key))
         return None if there is None else self._held_of(worker, there)
 
     def _held_of(self, worker: str, recorded: str) -> list[Task]:

@@ -122,10 +122,10 @@ class StoreBase(Protocol):
         For servers, which share what they must all know.
         """
 
-    def recorded(self, key: str) -> str | None:
+    def read_record(self, key: str) -> str | None:
         """Read what was recorded under a key, if its time is not over."""
 
-    def shared(self, name: SharedName) -> str | None:
+    def read_shared(self, name: SharedName) -> str | None:
         """Read a value that servers share, such as who may come in; None: there is none yet."""
 
     def put_shared(self, name: SharedName, value: str, known: str | None) -> bool:

@@ -192,7 +192,7 @@ def known_lost_workers(store: ReadStore, alive: Collection[Worker]) -> list[Lost
     up within a day and are not back. None while the place that knows them is away.
     """
     try:
-        return lost_workers.still_listed(store.lost_workers(), alive, store.now())
+        return lost_workers.choose_listed(store.lost_workers(), alive, store.now())
     except StoreUnreachable:
         if not store.in_parts:
             raise

@@ -26,7 +26,7 @@ from stayer.worker.lease_files import Leases
 from stayer.worker.nursery import Nursery, NurseryGone
 from stayer.worker.options import Options
 from stayer.worker.outcome import NOT_FOUND
-from stayer.worker.preparation import known
+from stayer.worker.preparation import with_known_pin
 from stayer.worker.run_directory import Run
 from stayer.worker.run_layout import FILES_PART
 from stayer.worker.state_directory import StateDirectory
@@ -94,7 +94,7 @@ class Starter:
         """Start a task; if this node can't, hand it back."""
         run = self._state.run_for(task)
         try:
-            task = known(self._store, task, self._handlers.default_code)
+            task = with_known_pin(self._store, task, self._handlers.default_code)
             process = self._process(task, options.queues)
             if process is None:
                 return

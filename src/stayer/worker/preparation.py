@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from stayer.core.code import in_force, lines_of, prepares
 from stayer.core.errors import BadInput
-from stayer.core.happening_json import fitted
+from stayer.core.happening_json import cut_to_fit
 from stayer.core.happenings import Note, Pin
 from stayer.core.images import is_digest
 from stayer.core.lifecycle import decide
@@ -57,10 +57,16 @@ class Preparations:
         """See how far it is; answer what is asked."""
         if not held.is_preparing():
             return
-        if held.key not in self._told and (said := held.run.said("preparing")) is not None:
+        if (
+            held.key not in self._told
+            and (said := held.run.read_preparation("preparing")) is not None
+        ):
             self._told.add(held.key)
             held.unsent_notes.append(Note("preparing", f"{said.get('what', '')}"[:200]))
-        if not held.run.is_answered and (resolved := held.run.said("resolved")) is not None:
+        if (
+            not held.run.is_answered
+            and (resolved := held.run.read_preparation("resolved")) is not None
+        ):
             held.run.answer(self._answer(held, resolved))
 
     def begins(self, held: HeldAttempt) -> None:
@@ -127,7 +133,7 @@ class Preparations:
         installed here. Whoever was faster may be one whom this worker would not believe.
         """
         if held.task.code is not None and held.task.code.image is not None:
-            return fitted(agree(self._store, held.task, _as_pin_of_image(resolved)))
+            return cut_to_fit(agree(self._store, held.task, _as_pin_of_image(resolved)))
         if self._rules is None:
             raise NotAllowed("this worker installs nothing any more")
         pin, default = _as_pin(resolved), held.run.default_code
@@ -158,7 +164,7 @@ def _as_pin(resolved: dict[str, Any]) -> Pin:
     ):
         raise BadInput("it is of another form")
     lock = hashlib.sha256(text.encode()).hexdigest() if text else None
-    return fitted(Pin(Pinned(python, lock, commit), text or None))
+    return cut_to_fit(Pin(Pinned(python, lock, commit), text or None))
 
 
 def _as_pin_of_image(resolved: dict[str, Any]) -> Pin:
@@ -183,7 +189,7 @@ def agree(store: Store, task: Task, pin: Pin) -> Pin:
     return _pin_once(store, task, pin) or pin
 
 
-def known(store: Store, task: Task, default: Code | None = None) -> Task:
+def with_known_pin(store: Store, task: Task, default: Code | None = None) -> Task:
     """Return the task, pinned as others of its map are if it has not been pinned itself. `default`
     is the code of tasks that ask for none.
     """

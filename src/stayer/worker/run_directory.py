@@ -169,7 +169,7 @@ class Run:
         first, later = self.first_limits.get("time"), self.later_limits.get("time")
         return _LONGEST_PREPARATION_S if first is None or later is None else first - later
 
-    def said(self, name: str) -> dict[str, Any] | None:
+    def read_preparation(self, name: str) -> dict[str, Any] | None:
         """Read what its process says of the preparation; None if nothing, yet."""
         if self.part.stat(name) is None:
             return None
@@ -179,7 +179,7 @@ class Run:
     def prepared(self) -> dict[str, Any] | None:
         """What it says when its code is there; None before that, and if there was none to have."""
         if self._prepared is None and self.prepares:
-            self._prepared = self.said("prepared")
+            self._prepared = self.read_preparation("prepared")
         return self._prepared
 
     @property

@@ -21,7 +21,7 @@ from msgspec import Struct
 from stayer.core import code, patterns
 from stayer.core.errors import BadConfig, BadInput
 from stayer.core.extras import how_to_install
-from stayer.core.happening_json import fitted
+from stayer.core.happening_json import cut_to_fit
 from stayer.core.happenings import Pin
 from stayer.core.model import Code, Pinned, Task
 from stayer.core.refused_tasks import list_some
@@ -76,7 +76,7 @@ class CodeRules(Struct, frozen=True, kw_only=True):
             # Not only the doors write to a store: what is read there goes to uv and git as it is.
             code.check("code", asked)
             if task.pinned is not None and not task.pinned.anew:
-                fitted(Pin(task.pinned, task.lock))
+                cut_to_fit(Pin(task.pinned, task.lock))
             git = code.repository(asked.git).url if asked.git else None
             if git is not None and self.git is None:
                 raise NotAllowed("it needs git, which is not on this machine")
@@ -92,7 +92,7 @@ class CodeRules(Struct, frozen=True, kw_only=True):
         """Raise NotAllowed if what a task is pinned to is not to be installed; BadInput if it
         can't be read. `by_default`: it became that by the default of a worker.
         """
-        fitted(Pin(pinned, lock))
+        cut_to_fit(Pin(pinned, lock))
         lines = _lines(lock or "")
         if by_default and self.default is not None:
             self._check(*self.default.unknown(pinned, lines))

@@ -19,7 +19,7 @@ class UnattendedRun(Struct, frozen=True):
     folder: Path
 
 
-def unattended(state: Path) -> list[UnattendedRun]:
+def list_unattended(state: Path) -> list[UnattendedRun]:
     """List all runs of a state directory; none while a worker looks after it. Changes nothing."""
     try:
         if lock_holders(os.stat(state / "lock").st_ino):

@@ -123,7 +123,7 @@ def _check_extent(grid: Mapping[str, Sequence[JSON]], pattern: NewTask) -> None:
         extent.add(size=number // len(values) * one_of_each)
 
 
-def unused(grid: Iterable[str], command: Sequence[str] | None) -> list[str]:
+def list_unused(grid: Iterable[str], command: Sequence[str] | None) -> list[str]:
     """List the parameters that a command does not name."""
     if command is None:
         return []
@@ -133,11 +133,11 @@ def unused(grid: Iterable[str], command: Sequence[str] | None) -> list[str]:
 
 def _task(pattern: NewTask, point: Mapping[str, JSON]) -> NewTask:
     known = pattern.parameters if isinstance(pattern.parameters, dict) else {}
-    command = None if pattern.command is None else filled(pattern.command, point)
+    command = None if pattern.command is None else fill_command(pattern.command, point)
     return replace(pattern, command=command, parameters={**known, **point})
 
 
-def filled(command: Sequence[str], point: Mapping[str, JSON]) -> tuple[str, ...]:
+def fill_command(command: Sequence[str], point: Mapping[str, JSON]) -> tuple[str, ...]:
     """Make the command of one combination: `{name}` becomes its value. Other braces stay, for many
     programs have a use for them.
     """

@@ -57,7 +57,7 @@ def why(lost: LostWorker) -> str:
     return f"no heartbeat for {format_duration(silence)}, then declared lost by {lost.by}"
 
 
-def still_listed(
+def choose_listed(
     lost: Iterable[LostWorker], alive: Collection[Worker], now: float
 ) -> list[LostWorker]:
     """Choose those that are to be shown, the newest first: for a day, and not if it is back."""

@@ -81,8 +81,8 @@ def merge(there: Mapping[str, JSON], changed: Mapping[str, JSON]) -> dict[str, J
     """Merge changes into the defaults that there are; BadInput if they are too long then."""
     merged = {**there, **changed}
     both: dict[str, JSON] = {name: each for name, each in merged.items() if each is not None}
-    size = len(written(both))
-    if size > QUEUE_DEFAULTS and size > len(written(there)):
+    size = len(write_defaults(both))
+    if size > QUEUE_DEFAULTS and size > len(write_defaults(there)):
         raise BadInput(
             f"the queue's defaults would have {size:,} bytes as JSON, at most {QUEUE_DEFAULTS:,} "
             "fit: say long ones with each task"
@@ -90,12 +90,12 @@ def merge(there: Mapping[str, JSON], changed: Mapping[str, JSON]) -> dict[str, J
     return both
 
 
-def written(defaults: Mapping[str, JSON]) -> str:
+def write_defaults(defaults: Mapping[str, JSON]) -> str:
     """Write defaults as a store keeps them; nothing if there are none."""
     return _encode(defaults).decode() if defaults else ""
 
 
-def read(text: str) -> dict[str, JSON]:
+def read_defaults(text: str) -> dict[str, JSON]:
     """Read them again. What can't be read is as if it were not there."""
     try:
         return decode_json(text, dict[str, Any]) if text else {}
@@ -112,7 +112,7 @@ class _Parsed(Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def _parsed(text: str) -> _Parsed:
-    found = {name: value for name, value in read(text).items() if name in OF_QUEUE}
+    found = {name: value for name, value in read_defaults(text).items() if name in OF_QUEUE}
     try:
         policy = convert(found, Policy, strict=False)
         return _Parsed(

@@ -112,7 +112,7 @@ def _refuse_unknown(names: Mapping[str, object], what: str) -> None:
             )
 
 
-def edited(task: Task, edits: Edits, now: float) -> Edit | None:
+def apply_edits(task: Task, edits: Edits, now: float) -> Edit | None:
     """Work out what an edit does to a task, now that it is so late by the store's clock; None if
     that is nothing. Raises BadInput.
     """
@@ -152,7 +152,7 @@ def edited(task: Task, edits: Edits, now: float) -> Edit | None:
     )
 
 
-def cloned(
+def make_clone(
     task: Task, edits: Edits, after: Sequence[str], *, owner: str | None, now: float
 ) -> NewTask:
     """Make the copy of a task that is to be submitted, with these changes. `after` are the tasks

@@ -23,7 +23,7 @@ from stayer.core.model import (
     Submitted,
     Task,
 )
-from stayer.core.submit.edits import Edits, cloned, edited
+from stayer.core.submit.edits import Edits, apply_edits, make_clone
 from stayer.service.control.tasks import (
     apply,
     check_startable,
@@ -57,7 +57,7 @@ def retry(
     def when_possible(task: Task) -> Happening:
         early = not now and task.eta is not None and is_early(task, store.now())
         known = task if task.state not in FINISHED else replace(task, eta=None, start_before=None)
-        edit = edited(known, _filled_in(store, task, edits), store.now()) if edits else None
+        edit = apply_edits(known, _filled_in(store, task, edits), store.now()) if edits else None
         waits: tuple[str, ...] = ()
         if task.upstreams:
             [of] = store.upstreams([task.id])
@@ -76,7 +76,7 @@ def edit(store: WorkerStore, id: str, edits: Edits) -> Task:
         raise BadInput("say what to change: the command, the parameters, a limit …")
 
     def unless_same(task: Task) -> Happening | None:
-        wanted = edited(task, _filled_in(store, task, edits), store.now())
+        wanted = apply_edits(task, _filled_in(store, task, edits), store.now())
         if wanted is None and task.state in QUEUED:
             return None
         return wanted or Edit(note="")  # which is refused
@@ -120,7 +120,7 @@ def cloned_task(store: ReadStore, id: str, edits: Edits, *, owner: str | None = 
                 "a clone is not: retry it with these changes, or give the clone another `after`, "
                 "or none (--clear after)"
             )
-    return cloned(task, _filled_in(store, task, edits), after, owner=owner, now=store.now())
+    return make_clone(task, _filled_in(store, task, edits), after, owner=owner, now=store.now())
 
 
 def _filled_in(store: ReadStore, task: Task, edits: Edits) -> Edits:
@@ -136,5 +136,5 @@ def _filled_in(store: ReadStore, task: Task, edits: Edits) -> Edits:
     known = edits.fields.get("parameters", task.parameters)
     if template is None or not isinstance(known, dict):
         return edits
-    command = sweep.filled(template, {**known, **edits.parameters})
+    command = sweep.fill_command(template, {**known, **edits.parameters})
     return replace(edits, fields={**edits.fields, "command": command})

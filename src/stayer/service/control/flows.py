@@ -114,7 +114,7 @@ def _set_throttle(store: Store, flow: NewFlow) -> bool:
     gone = [
         each
         for each, id in ours
-        if store.flow(id) is None and store.recorded(_way(part.queue, id)) is None
+        if store.flow(id) is None and store.read_record(_way(part.queue, id)) is None
     ]
     most = limits.QUEUE["key_limits"].items
     if most is not None and len(there) - len(gone) >= most // 2:

@@ -46,7 +46,7 @@ class Counter:
     def _step(self) -> tuple[Totals, bool]:
         """Count some events; all there is, and whether none are left."""
         store = self._store
-        kept = store.shared("totals")
+        kept = store.read_shared("totals")
         totals = None if kept is None else core.decode(kept)
         last = store.last_event()
         if totals is not None and totals.seen == last:

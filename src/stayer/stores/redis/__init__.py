@@ -134,7 +134,7 @@ class RedisStore(Store):
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not tasks:
             return []
-        parts = None if self._defaults.packed(tasks) else parts_of(tasks)
+        parts = None if self._defaults.pack_defaults(tasks) else parts_of(tasks)
         if parts is None:
             return self._submit_whole(tasks)
         answers = self._server.run_each("submit", pack_parts(tasks, parts))
@@ -183,7 +183,7 @@ class RedisStore(Store):
         states = b"" if decided is None else record.pack(decided.states)
         asked = tasks
         while True:
-            tasks, applied = self._defaults.apply(asked), self._defaults.packed(asked)
+            tasks, applied = self._defaults.apply(asked), self._defaults.pack_defaults(asked)
             arguments = Arguments(FIXED)
             packed = record.pack(pack_tasks(tasks, arguments, needed))
             now, *answer = self._run(
@@ -334,7 +334,7 @@ class RedisStore(Store):
 
     def load(self, records: Sequence[Record], progress: str) -> None:
         load_records(self._server, records)
-        sealing.advanced(self._server, progress)
+        sealing.note_progress(self._server, progress)
 
     seal = _at_server(sealing.seal)
     dump = _at_server(dump_records)
@@ -367,8 +367,8 @@ class RedisStore(Store):
     last_event = _at_server(reads.last_event)
     attend = _at_server(leases.attend)
     record_once = _at_server(leases.record_once)
-    recorded = _at_server(leases.recorded)
-    shared = _at_server(leases.shared)
+    read_record = _at_server(leases.read_record)
+    read_shared = _at_server(leases.read_shared)
     put_shared = _at_server(leases.put_shared)
 
     declare_lost = _at_server(leases.declare_lost)

@@ -18,7 +18,7 @@ from stayer.core.model import NewTask
 from stayer.core.move.records import Seal
 from stayer.stores.redis import notices, record, schedules, streams, workers
 from stayer.stores.redis.connection.server import Server
-from stayer.stores.redis.keys import DECLARING_LOST, escaped
+from stayer.stores.redis.keys import DECLARING_LOST, escape_pattern
 from stayer.stores.redis.strict_numbers import LAST, integer, number
 
 _TYPES = {
@@ -86,7 +86,7 @@ def find_damage(server: Server) -> Iterator[Damage]:
 def keys_below(server: Server, prefix: bytes) -> Iterator[list[bytes]]:
     """Yield the names of all keys below a prefix, in batches."""
     cursor = b"0"
-    pattern = escaped(prefix) + b":*"
+    pattern = escape_pattern(prefix) + b":*"
     while True:
         cursor, names = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_BATCH)
         yield names
@@ -185,13 +185,13 @@ def _problem(name: bytes, word: str, answer: Any) -> Damage | None:
             case "worker":
                 workers.workers([b"0", (answer, b"w", 0)])
             case "schedule":
-                schedules.read([(answer, b"s")])
+                schedules.read_schedules([(answer, b"s")])
             case "claim":
                 check_claim(*answer)
             case "checkpoint":
                 integer(answer[0]), number(answer[1])
             case "notice":
-                notices.read(b"", answer)
+                notices.read_notice(b"", answer)
             case "usage":
                 return _fields(name, answer, record.usage)
             case "key_limits" | "running" | "parts" | "relayed":

@@ -38,7 +38,7 @@ class KnownDefaults:
             return tasks
         return [with_defaults(new, self._of.get(new.queue, "")) for new in tasks]
 
-    def packed(self, tasks: Sequence[NewTask]) -> bytes:
+    def pack_defaults(self, tasks: Sequence[NewTask]) -> bytes:
         """Return what was applied to these, for the script."""
         queues = {new.queue for new in tasks} if self._of else ()
         applied = {queue: self._of[queue] for queue in queues if queue in self._of}

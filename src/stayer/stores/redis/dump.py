@@ -33,8 +33,8 @@ from stayer.core.queue_model import Rate
 from stayer.store.base import MOVED_WITH_A_STORE
 from stayer.stores.redis import flows, leases, notices, queue_stats, reads, record, schedules
 from stayer.stores.redis.connection.server import Server
-from stayer.stores.redis.keys import escaped, key
-from stayer.stores.redis.pack.whole_task import unpacked
+from stayer.stores.redis.keys import escape_pattern, key
+from stayer.stores.redis.pack.whole_task import unpack_copy
 from stayer.stores.redis.record import Raw
 
 MOST = 500
@@ -61,7 +61,7 @@ def dump(server: Server, stage: Stage, cursor: str | None, limit: int) -> Batch:
                 shared={
                     name: value
                     for name in MOVED_WITH_A_STORE
-                    if (value := leases.shared(server, name)) is not None
+                    if (value := leases.read_shared(server, name)) is not None
                 },
             )
             return Batch((counters,))
@@ -71,20 +71,22 @@ def dump(server: Server, stage: Stage, cursor: str | None, limit: int) -> Batch:
             return by_queue(names(server), place, lambda name, at: tasks(server, name, at, limit))
         case "logs" | "usage" | "checkpoints" | "ties":
             return by_queue(
-                names(server), place, lambda name, at: kept(server, stage, name, at, limit)
+                names(server),
+                place,
+                lambda name, at: dump_beside_tasks(server, stage, name, at, limit),
             )
         case "flows":
             found = flow_places(server, place[0] if place else _ALL, MOST)
-            return paged(found, MOST)
+            return make_page(found, MOST)
         case "schedules":
             return Batch(tuple(schedules.schedules(server)))
         case "notices":
             found = notice_places(server, place[0] if place else _ALL, MOST)
-            return paged(found, MOST)
+            return make_page(found, MOST)
         case "files":
             return files(server, place[0] if place else _ALL)
         case "purged":
-            return purged(server, place)
+            return dump_purged(server, place)
         case "figures":
             return figures(place, lambda *stretch: _figures(server, *stretch), server.now())
 
@@ -117,7 +119,7 @@ def by_queue(
     return Batch()
 
 
-def paged(found: Sequence[tuple[str, Record | None]], limit: int) -> Batch:
+def make_page(found: Sequence[tuple[str, Record | None]], limit: int) -> Batch:
     """A page of what was found, with its places; there may be more if it is full."""
     records = tuple(record for _, record in found if record is not None)
     more = _encode([f"({found[-1][0]}"]).decode() if len(found) == limit else None
@@ -169,11 +171,11 @@ def tasks(
 ) -> tuple[list[Any], list[Record]]:
     """Some of a queue; where to go on, if there are more."""
     bound, *rows = server.run("dump_tasks", name, *(place or (_ALL,)), limit, MOST)
-    found: list[Record] = [unpacked(row[0], row[1], row[2], [*row[3], *row[4]]) for row in rows]
+    found: list[Record] = [unpack_copy(row[0], row[1], row[2], [*row[3], *row[4]]) for row in rows]
     return [bound.decode()] if bound else [], found
 
 
-def kept(
+def dump_beside_tasks(
     server: Server, stage: Stage, name: str, place: Sequence[Any], limit: int
 ) -> tuple[list[Any], list[Record]]:
     """Some of what is kept beside the tasks of a queue; where to go on, if there is more."""
@@ -239,7 +241,7 @@ def notice_places(server: Server, bound: str, limit: int) -> list[tuple[str, Rec
     """Notices with their places, oldest first."""
     rows = server.run("dump_notices", bound, limit)
     return [
-        (place.decode(), notices.read(place[16:], pairs) if pairs else None)
+        (place.decode(), notices.read_notice(place[16:], pairs) if pairs else None)
         for place, pairs in zip(rows[::2], rows[1::2], strict=True)
     ]
 
@@ -258,10 +260,10 @@ def files(server: Server, bound: str) -> Batch:
     return Batch()
 
 
-def purged(server: Server, place: Sequence[Any]) -> Batch:
+def dump_purged(server: Server, place: Sequence[Any]) -> Batch:
     """What is left of tasks that are gone; their keys are found by looking at all."""
     prefix = key("purged", server.address.prefix, id="").encode()
-    cursor, found = scanned(server, place[0] if place else "0", prefix)
+    cursor, found = scan_keys(server, place[0] if place else "0", prefix)
     stored = server.ask_many([("GET", name) for name in found])
     records = [
         purged_copy(name[len(prefix) :].decode(), value)
@@ -271,9 +273,9 @@ def purged(server: Server, place: Sequence[Any]) -> Batch:
     return Batch(tuple(records), None if cursor == "0" else _encode([cursor]).decode())
 
 
-def scanned(server: Server, cursor: str, beginning: bytes) -> tuple[str, list[bytes]]:
+def scan_keys(server: Server, cursor: str, beginning: bytes) -> tuple[str, list[bytes]]:
     """Some keys that begin so, and where to go on."""
-    pattern = escaped(beginning) + b"*"
+    pattern = escape_pattern(beginning) + b"*"
     following, found = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _SCANNED)
     return following.decode(), list(found)
 

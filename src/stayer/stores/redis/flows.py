@@ -127,16 +127,16 @@ def waits(server: Server, id: str, limit: int) -> tuple[list[str], int]:
 def flows(server: Server, cursor: str | None, limit: int) -> FlowPage:
     """Read one page of flows, and where the next one begins."""
     following, *rows = server.run("flows", "", cursor or "", limit)
-    return FlowPage(tuple(found for _, found in read(rows)), following.decode() or None)
+    return FlowPage(tuple(found for _, found in read_flows(rows)), following.decode() or None)
 
 
 def flow(server: Server, id: str) -> FlowInfo | None:
     """Read one flow."""
     _, *rows = server.run("flows", id, "", 1)
-    return next((found for _, found in read(rows)), None) if id else None
+    return next((found for _, found in read_flows(rows)), None) if id else None
 
 
-def read(rows: Sequence[Raw]) -> list[tuple[str, FlowInfo]]:
+def read_flows(rows: Sequence[Raw]) -> list[tuple[str, FlowInfo]]:
     """Flows as the script tells of them, each with its place in the order of all."""
     return [_flow(*rows[at : at + 3]) for at in range(0, len(rows), 3)]
 

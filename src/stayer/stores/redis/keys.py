@@ -298,7 +298,7 @@ def tag(queue: str) -> str:
     return queue.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 
 
-def escaped(text: bytes) -> bytes:
+def escape_pattern(text: bytes) -> bytes:
     """A pattern that stands for this text alone."""
     return b"".join(b"\\" + bytes([each]) if each in b"*?[]\\" else bytes([each]) for each in text)
 

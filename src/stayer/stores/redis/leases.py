@@ -53,13 +53,13 @@ def record_once(server: Server, key: str, value: str, seconds: float) -> str:
     return there.decode()
 
 
-def recorded(server: Server, key: str) -> str | None:
+def read_record(server: Server, key: str) -> str | None:
     """Read what was recorded, if its time is not over."""
     there: bytes | None = server.ask("GET", place("once", server.address.prefix, key=key))
     return None if there is None else there.decode()
 
 
-def shared(server: Server, name: SharedName) -> str | None:
+def read_shared(server: Server, name: SharedName) -> str | None:
     """Read a value that servers share."""
     there: bytes | None = server.ask("HGET", place("meta", server.address.prefix), name)
     return None if there is None else there.decode()

@@ -34,7 +34,7 @@ from stayer.stores.redis import notices, record, schedules, sealing
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.pack.changes import Arguments
-from stayer.stores.redis.pack.whole_task import packed
+from stayer.stores.redis.pack.whole_task import pack_copy
 
 _encode = msgspec.json.Encoder().encode
 Command = tuple[Any, ...]
@@ -65,7 +65,7 @@ def load_tasks(server: Server, records: Sequence[TaskCopy]) -> None:
         return False if value is None else arguments.add(value)
 
     given = []
-    for each in map(packed, records):
+    for each in map(pack_copy, records):
         parts = [[arguments.add(part) for part in of] for of in (each.head, each.tail)]
         apart = optional(each.parameters), optional(each.result)
         given.append((arguments.add(each.value), *apart, *parts))

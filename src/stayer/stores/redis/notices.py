@@ -24,7 +24,10 @@ def take_notices(
 ) -> list[Notice]:
     """Take those that are due; they are this one's for a while."""
     times = repr(float(lease)), repr(float(age))
-    return [read(*each) for each in server.run("take_notices", limit, *times, NOBODY, *hooks) or ()]
+    return [
+        read_notice(*each)
+        for each in server.run("take_notices", limit, *times, NOBODY, *hooks) or ()
+    ]
 
 
 def add_notices(server: Server, found: Sequence[Notice]) -> None:
@@ -51,7 +54,7 @@ def page(
     if task == "":
         return NoticePage(())
     rows = server.run("notices", task or "", state or "", cursor or "", limit + 1)
-    return cut([read(*row) for row in rows], limit)
+    return cut_page([read_notice(*row) for row in rows], limit)
 
 
 def retry_notices(server: Server, ids: Sequence[str]) -> int:
@@ -70,7 +73,7 @@ def check_cursor(cursor: str | None) -> None:
         raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page")
 
 
-def cut(found: Sequence[Notice], limit: int) -> NoticePage:
+def cut_page(found: Sequence[Notice], limit: int) -> NoticePage:
     """Return a page of what was found, which goes on if there is more than that."""
     shown = found[:limit]
     return NoticePage(tuple(shown), place(shown[-1]) if len(found) > limit else None)
@@ -84,13 +87,13 @@ def place(notice: Notice) -> str:
 def merge_pages(pages: Sequence[NoticePage], limit: int) -> NoticePage:
     """The pages of several shards as one."""
     found = sorted((each for page in pages for each in page.notices), key=place, reverse=True)
-    shown = cut(found, limit)
+    shown = cut_page(found, limit)
     if shown.next is None and shown.notices and any(page.next is not None for page in pages):
         return NoticePage(shown.notices, place(shown.notices[-1]))
     return shown
 
 
-def read(id: bytes, pairs: Sequence[Raw]) -> Notice:
+def read_notice(id: bytes, pairs: Sequence[Raw]) -> Notice:
     """Return a notice as the scripts answer it."""
     known = dict(zip(pairs[::2], pairs[1::2], strict=True))
     since, following, said = known.get(b"since"), known.get(b"next"), known.get(b"said")

@@ -12,7 +12,7 @@ from stayer.core.limits import QUEUE
 from stayer.core.model import State
 from stayer.core.queue_model import Kept, QueueInfo, QueueSettings
 from stayer.core.queue_settings import refuse_key_limits
-from stayer.core.submit.defaults import merge, read, written
+from stayer.core.submit.defaults import merge, read_defaults, write_defaults
 from stayer.stores.redis import defaults, portions, record
 from stayer.stores.redis.connection.server import ScriptRefusal, Server
 from stayer.stores.redis.reads import decode_queues
@@ -25,7 +25,7 @@ def set_queue(server: Server, name: str, **settings: Unpack[QueueSettings]) -> Q
         packable = _packable(settings)
         if asked := packable.pop("defaults", None):
             known = defaults.of(server, name)
-            packable["defaults"] = known, written(merge(read(known), asked))
+            packable["defaults"] = known, write_defaults(merge(read_defaults(known), asked))
         try:
             answer = server.run("set_queue", name, record.pack(packable), most)
         except ScriptRefusal as refusal:

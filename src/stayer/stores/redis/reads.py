@@ -11,7 +11,7 @@ from stayer.core.insight.kind import kind_of
 from stayer.core.model import STATES, Attempt, Checkpoint, Event, LogPiece, Statistics, Task, Usage
 from stayer.core.ordering.rate_limit import Bucket
 from stayer.core.queue_model import Kept, QueueInfo, Rate
-from stayer.core.submit.defaults import read as read_defaults
+from stayer.core.submit.defaults import read_defaults
 from stayer.stores.redis import history, record
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.keys import key

@@ -25,13 +25,15 @@ from stayer.stores.redis.record import Raw, pack
 def schedules(server: Server, names: Sequence[str] = ()) -> list[Schedule]:
     """Read schedules by name."""
     selection = ("named", *names) if names else ("all",)
-    found = {schedule.name: schedule for schedule in read(server.run("schedules", *selection))}
+    found = {
+        schedule.name: schedule for schedule in read_schedules(server.run("schedules", *selection))
+    }
     return [schedule for _, schedule in sorted(found.items())]
 
 
 def due_schedules(server: Server, limit: int) -> list[Schedule]:
     """Return the longest due first."""
-    return read(server.run("schedules", "due", limit))
+    return read_schedules(server.run("schedules", "due", limit))
 
 
 def put_schedule(
@@ -40,7 +42,7 @@ def put_schedule(
     """Make or change one; `was` is the one that a shard of a cluster takes over from another."""
     flat = [part for field in {**fields(schedule), "waiting": ""}.items() for part in field]
     fixed = (schedule.name, schedule.task.queue, _number(seen), _pack_replaced(was))
-    found = read(server.run("put_schedule", *fixed, *flat))
+    found = read_schedules(server.run("put_schedule", *fixed, *flat))
     if not found:
         raise Refused(explain_conflict(schedule.name))
     return found[0]
@@ -82,7 +84,7 @@ def _number(value: float | None) -> str:
     return "" if value is None else repr(float(value))
 
 
-def read(answer: Raw) -> list[Schedule]:
+def read_schedules(answer: Raw) -> list[Schedule]:
     """Schedules as the scripts answer them."""
     return [_schedule(name.decode(), _hash(stored)) for stored, name in answer]
 

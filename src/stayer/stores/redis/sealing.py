@@ -28,7 +28,7 @@ def put_seal(server: Server, seal: Seal | None, number: int = 0) -> None:
         server.run("put_seal", _encode(seal), seal.message, number)
 
 
-def advanced(server: Server, progress: str) -> None:
+def note_progress(server: Server, progress: str) -> None:
     """Note how far a move into the store has come."""
     if (known := seal(server)) is not None:
         put_seal(server, replace(known, progress=progress))

@@ -218,7 +218,7 @@ def flows(shards: Shards, cursor: str | None, limit: int) -> FlowPage:
 def _merge(answers: Sequence[Raw]) -> dict[str, FlowInfo]:
     found: dict[str, FlowInfo] = {}
     for _, *rows in answers:
-        for place, part in ties.read(rows):
+        for place, part in ties.read_flows(rows):
             found[place] = _sum(found[place], part) if place in found else part
     return found
 

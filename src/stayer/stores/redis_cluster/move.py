@@ -32,7 +32,7 @@ from stayer.stores.redis import load as shard_load
 from stayer.stores.redis import reads, sealing
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.dump import MOST, by_queue, figures, purged_copy
-from stayer.stores.redis.keys import escaped, key
+from stayer.stores.redis.keys import escape_pattern, key
 from stayer.stores.redis_cluster import cross_shard, event_relay, merged_reads
 from stayer.stores.redis_cluster import schedules as schedule_calls
 from stayer.stores.redis_cluster.router import REGISTRY, Shards
@@ -85,7 +85,9 @@ def dump(shards: Shards, stage: Stage, cursor: str | None, limit: int) -> Batch:
             return by_queue(
                 names,
                 place,
-                lambda name, behind: shard_dump.kept(at(name), stage, name, behind, limit),
+                lambda name, behind: shard_dump.dump_beside_tasks(
+                    at(name), stage, name, behind, limit
+                ),
             )
         case "flows":
             return _merged(shards, names, place, shard_dump.flow_places)
@@ -126,7 +128,7 @@ def _merged(shards: Shards, names: Sequence[str], place: Sequence[Any], read: _P
     found: dict[str, Record | None] = {}
     for name in names:
         found |= read(shards.server_of(name), place[0] if place else _FIRST, MOST)
-    return shard_dump.paged(sorted(found.items())[:MOST], MOST)
+    return shard_dump.make_page(sorted(found.items())[:MOST], MOST)
 
 
 def _purged(shards: Shards, place: Sequence[Any]) -> Batch:
@@ -134,7 +136,7 @@ def _purged(shards: Shards, place: Sequence[Any]) -> Batch:
     number, cursor = place or (0, "0")
     nodes = sorted(shards.nodes.primaries(), key=lambda node: node.address.url)
     node, prefix = nodes[number], shards.nodes.options.prefix.encode()
-    pattern = escaped(prefix + b":{") + b"*" + escaped(b"}:purged:") + b"*"
+    pattern = escape_pattern(prefix + b":{") + b"*" + escape_pattern(b"}:purged:") + b"*"
     following, names = node.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _SCANNED)
     stored = node.ask_many([("GET", name) for name in names])
     records = [
@@ -166,7 +168,7 @@ def load(shards: Shards, records: Sequence[Record], progress: str) -> None:
         for name, group in groups.items():
             shard_load.load(shards.server_of(name), group)
             _tell_others(shards, name, group)
-    sealing.advanced(shards.server_of(REGISTRY), progress)
+    sealing.note_progress(shards.server_of(REGISTRY), progress)
 
 
 def _home(record: Any) -> str:

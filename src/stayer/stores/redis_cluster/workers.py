@@ -316,11 +316,11 @@ class Workers:
     def record_once(self, key: str, value: str, seconds: float) -> str:
         return self._registry().record_once(key, value, seconds)
 
-    def recorded(self, key: str) -> str | None:
-        return self._registry().recorded(key)
+    def read_record(self, key: str) -> str | None:
+        return self._registry().read_record(key)
 
-    def shared(self, name: SharedName) -> str | None:
-        return self._registry().shared(name)
+    def read_shared(self, name: SharedName) -> str | None:
+        return self._registry().read_shared(name)
 
     def put_shared(self, name: SharedName, value: str, known: str | None) -> bool:
         return self._registry().put_shared(name, value, known)

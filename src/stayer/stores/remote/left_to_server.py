@@ -50,10 +50,10 @@ class LeftToServer(Store):
     def record_once(self, key: str, value: str, seconds: float) -> str:
         raise self._for_servers()
 
-    def recorded(self, key: str) -> str | None:
+    def read_record(self, key: str) -> str | None:
         raise self._for_servers()
 
-    def shared(self, name: SharedName) -> str | None:
+    def read_shared(self, name: SharedName) -> str | None:
         raise self._for_servers()
 
     def put_shared(self, name: SharedName, value: str, known: str | None) -> bool:

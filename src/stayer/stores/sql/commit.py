@@ -48,7 +48,7 @@ def commit(tx: Transaction, changes: Sequence[Change]) -> tuple[list[Task | None
     return [None if seq is None else next(tasks) for seq in seqs], has_news
 
 
-def delayed(changes: Sequence[Change], waited: float) -> Sequence[Change]:
+def date_back_all(changes: Sequence[Change], waited: float) -> Sequence[Change]:
     """Date changes back by how long somebody has waited to tell of them, while others wrote."""
     if waited < _LONG_WAIT_S:
         return changes
@@ -83,7 +83,7 @@ def need(tx: Transaction, upstreams: Sequence[str]) -> None:
     tx.run("outbox.ended", tx.now, named)
 
 
-def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[bool]:
+def apply_changes(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[bool]:
     """Apply changes, plain ones all at once; the answer says only which were applied. The ledger is
     not written.
     """
@@ -178,15 +178,15 @@ def _trace(
 ) -> None:
     effect = change.effect
     if effect.to != before:
-        ledger.moved(queue, before, effect.to)
+        ledger.note_move(queue, before, effect.to)
     if effect.event is not None:
         ledger.add_events(
             number, [change.id], queue, effect.event, change.attempt, change.worker, effect.note
         )
     if effect.wakes_queue:
-        ledger.woken(queue)
+        ledger.note_wake_up(queue)
     if effect.wakes_worker:
-        ledger.ordered(change.worker)
+        ledger.note_order(change.worker)
 
 
 def values_of(change: Change, now: float, dialect: Dialect) -> list[Cell]:

@@ -74,7 +74,7 @@ def dump(tx: Transaction, stage: Stage, cursor: str | None, limit: int) -> Batch
             shared={
                 name: value
                 for name in MOVED_WITH_A_STORE
-                if (value := shared_values.shared(tx, name)) is not None
+                if (value := shared_values.read_shared(tx, name)) is not None
             },
         )
         return Batch((counters,))
@@ -118,7 +118,7 @@ def _tasks(tx: Transaction, key: Row, limit: int) -> Iterator[Found]:
         parameters, result = _form(cells[_PARAMETERS]), _form(cells[_RESULT])
         cells[_PARAMETERS] = cells[_RESULT] = None
         task = task_from_row((*cells, seq))
-        lines = history.read([*older.get(seq, ()), (None, newest)])
+        lines = history.read_history([*older.get(seq, ()), (None, newest)])
         if not lines or lines[0].event not in QUEUED:  # somebody has written there by hand
             lines.insert(0, Line(0, task.created, "pending"))
         copy = TaskCopy(task=task, parameters=parameters, result=result, history=tuple(lines))

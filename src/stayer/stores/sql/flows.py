@@ -20,7 +20,7 @@ from stayer.core.flows.model import (
 from stayer.core.model import FINISHED, NewTask, State, Task
 from stayer.store import REMEMBERED
 from stayer.stores.sql.commit import apply, need
-from stayer.stores.sql.rows import checked, form, task_from_row
+from stayer.stores.sql.rows import check_row, form, task_from_row
 from stayer.stores.sql.transaction import UNCLAIMED, Row, Transaction
 
 _parts = json_decoder(tuple[Part, ...])
@@ -208,7 +208,7 @@ _FLOW = form("integer", "2 text", "text?", "real", "text")
 
 
 def _flow(tx: Transaction, row: Row) -> FlowInfo:
-    _, id, name, owner, created, parts = checked(row, _FLOW)
+    _, id, name, owner, created, parts = check_row(row, _FLOW)
     counts: dict[str, dict[State, int]] = {}
     for part, state, number in tx.all("flow.counts", id):
         counts.setdefault(part or "", {})[state] = number
@@ -217,7 +217,7 @@ def _flow(tx: Transaction, row: Row) -> FlowInfo:
     )
 
 
-def taken(ids: Collection[str]) -> str:
+def explain_taken_ids(ids: Collection[str]) -> str:
     """What is wrong with a flow whose tasks have ids that are in use."""
     some = ", ".join(sorted(ids)[:3])
     return (

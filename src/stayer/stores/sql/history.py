@@ -46,7 +46,7 @@ def around_attempt(now: float, worker: str, node: str) -> tuple[str, str]:
     return f',{now!r},"reserved",', f",{behind[1:]}\n"
 
 
-def read(parts: Sequence[tuple[int | None, str]]) -> list[Line]:
+def read_history(parts: Sequence[tuple[int | None, str]]) -> list[Line]:
     """A history, oldest first, from its parts: how many lines came before (None: those of the parts
     before it), and the lines. One more stands where some are missing.
     """

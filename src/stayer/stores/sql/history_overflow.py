@@ -37,4 +37,4 @@ def _forget_middle(tx: Transaction, seq: int, count: int) -> None:
 
 
 def _last_attempt(lines: str) -> int:
-    return history.read([(None, lines)])[-1].attempt
+    return history.read_history([(None, lines)])[-1].attempt

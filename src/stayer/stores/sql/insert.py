@@ -112,6 +112,6 @@ def add_first_events(
 ) -> None:
     """Enter what new tasks of one kind leave behind, the first under that number."""
     ledger.add_events(first, ids, queue, beginning.state)
-    ledger.moved(queue, None, beginning.state, len(ids))
+    ledger.note_move(queue, None, beginning.state, len(ids))
     # A new eta may be the next one due: those who sleep until then should look again.
-    ledger.woken(queue)
+    ledger.note_wake_up(queue)

@@ -65,7 +65,7 @@ class Ledger:
         self._outbox: list[Row] = []
         self._heard_of: list[tuple[int, int, Sequence[str], Sequence[str]]] = []
 
-    def moved(self, queue: str, before: State | None, after: State, number: int = 1) -> None:
+    def note_move(self, queue: str, before: State | None, after: State, number: int = 1) -> None:
         """So many tasks of the queue came from one state (None: from nowhere) into another."""
         counts = self._of(queue)
         if before is not None:
@@ -79,11 +79,11 @@ class Ledger:
         counts = self._counts.get(queue)
         return 0 if counts is None else sum(counts[_POSITION[state]] for state in RUNNING)
 
-    def woken(self, queue: str) -> None:
+    def note_wake_up(self, queue: str) -> None:
         """There may be something new to take."""
         self._of(queue)[_WAKES] = 1
 
-    def ordered(self, worker: str | None) -> None:
+    def note_order(self, worker: str | None) -> None:
         """There is something new for this worker."""
         if worker is not None:
             self._workers.add(worker)
@@ -119,7 +119,7 @@ class Ledger:
         else:
             self._events.append(_Batch(first, ids, what))
 
-    def worker_lost(self, worker: str) -> None:
+    def note_lost_worker(self, worker: str) -> None:
         """A worker was declared lost."""
         self.add_events(self.numbers(), [""], "", WORKER_LOST, worker=worker)
 

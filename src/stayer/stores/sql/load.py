@@ -52,7 +52,7 @@ def _counters(tx: Transaction, records: Sequence[Counters]) -> None:
             tx.run("load.sampled", str(each.sampled))
         for name in MOVED_WITH_A_STORE:
             if name in each.shared:
-                known = shared_values.shared(tx, name)
+                known = shared_values.read_shared(tx, name)
                 shared_values.put_shared(tx, name, each.shared[name], known)
 
 
@@ -86,7 +86,7 @@ def _tasks(tx: Transaction, records: Sequence[TaskCopy]) -> None:
         cells = task_cells(task, *values)
         fixed = newest, reserved[-1] if reserved else None, task.queue, task.owner, task.key
         rows.append((*fixed, *cells))
-        ledger.moved(task.queue, None, task.state)
+        ledger.note_move(task.queue, None, task.state)
     tx.many("load.task", rows)
     if parts:
         seqs = _seqs(tx, list(parts))

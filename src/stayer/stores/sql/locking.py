@@ -70,7 +70,7 @@ def lock_word_of(tx: Transaction, id: str) -> None:
         lock_queues(tx, [found[1]])
 
 
-def claimed(tx: Transaction, seqs: list[int]) -> list[int]:
+def claim_rows(tx: Transaction, seqs: list[int]) -> list[int]:
     """Those of the chosen tasks that can still be taken, from now on by nobody else."""
     if not tx.dialect.claim:
         return seqs

@@ -18,7 +18,7 @@ from stayer.core.notify.notices import (
     NoticePage,
     NoticeState,
 )
-from stayer.stores.sql.rows import checked, form
+from stayer.stores.sql.rows import check_row, form
 from stayer.stores.sql.transaction import Row, Transaction
 
 COLUMNS = (
@@ -126,7 +126,7 @@ _FORM = form(
 
 def notice_from_row(row: Row) -> Notice:
     """A notice from a row of COLUMNS."""
-    _, id, task, queue, event, to, attempt, at, state, *how_far, record = checked(row, _FORM)
+    _, id, task, queue, event, to, attempt, at, state, *how_far, record = check_row(row, _FORM)
     tries, forgiven, since, following, said = how_far
     return Notice(
         id=id, task=task, queue=queue, event=event, to=to, attempt=attempt, at=at, state=state,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from stayer.core.insight.queue_stats import COUNTED, KEPT, MADE_UP_FOR, MEASURED, Figures
 from stayer.core.model import RUNNING
 from stayer.stores.sql import reads
-from stayer.stores.sql.rows import checked, form
+from stayer.stores.sql.rows import check_row, form
 from stayer.stores.sql.transaction import Transaction
 
 MINUTE = 60
@@ -28,7 +28,7 @@ def whole_minutes(now: float) -> int:
     return int(now // MINUTE) * MINUTE
 
 
-def counted(tx: Transaction, last: int | None) -> list[Figures]:
+def count_minutes(tx: Transaction, last: int | None) -> list[Figures]:
     """The figures of each minute since then. Only reads, so that nobody waits for it."""
     end = whole_minutes(tx.now)
     begin = end - MINUTE if last is None else max(last, end - MADE_UP_FOR)
@@ -63,7 +63,7 @@ def read(
     """Those of a stretch of time."""
     wanted = [""] if queues is None else list(queues)
     rows = tx.all("figures", step, since, until, not wanted, tx.array(wanted))
-    return [Figures(**dict(zip(FIELDS, checked(row, _FORM), strict=True))) for row in rows]
+    return [Figures(**dict(zip(FIELDS, check_row(row, _FORM), strict=True))) for row in rows]
 
 
 def _cells(point: Figures) -> Iterator[object]:

@@ -35,8 +35,12 @@ def set_queue(tx: Transaction, name: str, settings: QueueSettings) -> QueueInfo:
         tx.run(statement, *values, name)
     if asked := settings.get("defaults"):
         row = tx.one("queue.defaults", tx.array([name]))
-        known = {} if row is None else defaults.read(row[1])
-        tx.run("queue.set_defaults", defaults.written(defaults.merge(known, asked)) or None, name)
+        known = {} if row is None else defaults.read_defaults(row[1])
+        tx.run(
+            "queue.set_defaults",
+            defaults.write_defaults(defaults.merge(known, asked)) or None,
+            name,
+        )
         _tell(tx, name, "defaults")
     [queue] = queues(tx, [name])
     retention = settings.get("retention")
@@ -103,7 +107,7 @@ def purge(
     if ids is not None:
         rows = tx.all("purge.these", tx.array(ids), tx.array(states), before, limit)
     else:
-        rows = old(tx, [name for (name,) in tx.all("queue.names")], states, before, limit)
+        rows = find_old(tx, [name for (name,) in tx.all("queue.names")], states, before, limit)
     delete(tx, [seq for seq, _ in rows])
     forget_traces(tx)
     return [id for _, id in rows]
@@ -116,7 +120,7 @@ def forget_traces(tx: Transaction) -> None:
     tx.run("purge.events", tx.now - _TRACES_KEPT)
 
 
-def old(
+def find_old(
     tx: Transaction,
     queues: Sequence[str],
     states: Sequence[State],
@@ -140,7 +144,7 @@ def _tell(tx: Transaction, queue: str, event: str, *, wake: bool = False) -> Non
     ledger = Ledger(tx)
     ledger.add_events(ledger.numbers(), [""], queue, event)
     if wake:
-        ledger.woken(queue)
+        ledger.note_wake_up(queue)
     ledger.write()
 
 

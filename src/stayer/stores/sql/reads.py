@@ -15,7 +15,7 @@ from stayer.stores.sql import history
 from stayer.stores.sql.reserve import best
 from stayer.stores.sql.rows import (
     by_seq,
-    checked,
+    check_row,
     event_from_row,
     form,
     kind_from_cells,
@@ -72,7 +72,7 @@ def events(tx: Transaction, id: str) -> list[Event]:
 
 
 def _history(tx: Transaction, seq: int) -> list[Line]:
-    return history.read(tx.all("history", seq))
+    return history.read_history(tx.all("history", seq))
 
 
 def watch(tx: Transaction, since: int, limit: int) -> list[Event]:
@@ -105,7 +105,7 @@ def log(tx: Transaction, id: str, attempt: int, start: int, limit: int) -> list[
     pieces: list[LogPiece] = []
     position = start
     for row in tx.all("log", _seq(tx, id), attempt, start - LOG_PIECE):
-        offset, data, at = checked(row, _PIECE)
+        offset, data, at = check_row(row, _PIECE)
         skipped = max(0, position - offset)
         if skipped >= len(data):
             continue
@@ -131,7 +131,7 @@ def statistics(tx: Transaction, id: str, attempt: int) -> Statistics | None:
 def checkpoint(tx: Transaction, id: str) -> Checkpoint | None:
     """What the task saved last."""
     row = tx.one("checkpoint", _seq(tx, id))
-    return None if row is None else Checkpoint(*checked(row, _CHECKPOINT))
+    return None if row is None else Checkpoint(*check_row(row, _CHECKPOINT))
 
 
 def queues(tx: Transaction, names: Sequence[str] = ()) -> list[QueueInfo]:

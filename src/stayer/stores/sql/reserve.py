@@ -19,7 +19,7 @@ from stayer.core.worker_model import Handles
 from stayer.stores.sql.commit import apply
 from stayer.stores.sql.flows import relay
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.locking import claimed, lock_queues, share_settings
+from stayer.stores.sql.locking import claim_rows, lock_queues, share_settings
 from stayer.stores.sql.rows import (
     bucket_from_cells,
     limits_from_cell,
@@ -78,7 +78,7 @@ def reserve(
                 moment = tx.now  # the clock was set back
             tokens = rules.bucket.level(tx.now) - len(seqs)
             tx.send("reserve.tokens", [(tokens, moment, queue)])
-        ledger.moved(queue, "pending", "reserved", len(seqs))
+        ledger.note_move(queue, "pending", "reserved", len(seqs))
     return tasks
 
 
@@ -115,9 +115,9 @@ def best(
         for more in _LOOKED_AT:
             standing = _along_the_order(tx, queue, limit, limit + more, handles, node)
             if standing is not None:
-                return claimed(tx, standing) if claim else standing
+                return claim_rows(tx, standing) if claim else standing
         names = _lanes(tx, queue, _ALL)
-    lanes = handled(names, handles, node)
+    lanes = choose_handled(names, handles, node)
     if not lanes:
         return []
     looking = "" if claim else UNCLAIMED
@@ -141,7 +141,7 @@ def _along_the_order(
             if seq is None or (start_before is not None and start_before <= tx.now):
                 continue
             if lane not in can_be_taken:
-                can_be_taken[lane] = bool(handled([lane], handles, node))
+                can_be_taken[lane] = bool(choose_handled([lane], handles, node))
             if can_be_taken[lane]:
                 found.append(seq)
                 if len(found) == limit:
@@ -166,7 +166,7 @@ def promote(tx: Transaction, limit: int) -> float | None:
         ledger = Ledger(tx)
         for seq, id, queue, attempt in due:
             ledger.event(seq, id, queue, "pending", attempt, None, "due")
-            ledger.moved(queue, "scheduled", "pending")
+            ledger.note_move(queue, "scheduled", "pending")
         ledger.write()
     return following(tx)
 
@@ -178,7 +178,7 @@ def _open_to_all(tx: Transaction, limit: int) -> None:
         tx.run("promote.anywhere", tx.array(seq for seq, _ in rows))
         ledger = Ledger(tx)
         for _, queue in rows:
-            ledger.woken(queue)
+            ledger.note_wake_up(queue)
         ledger.write()
 
 
@@ -245,14 +245,14 @@ def _chosen(
 ) -> list[int]:
     if not rules.lined:
         return best(tx, queue, limit, handles, node, claim=True)
-    lanes = handled(_lanes(tx, queue, _ALL), handles, node)
-    return claimed(tx, best_in_lines(tx, queue, lanes, limit, rules.limits, rules.fair))
+    lanes = choose_handled(_lanes(tx, queue, _ALL), handles, node)
+    return claim_rows(tx, best_in_lines(tx, queue, lanes, limit, rules.limits, rules.fair))
 
 
 def _lanes(tx: Transaction, queue: str, limit: int) -> list[str]:
     return tx.bulk.lanes(tx, queue, limit)
 
 
-def handled(lanes: Iterable[str], handles: Handles, node: str | None) -> list[str]:
+def choose_handled(lanes: Iterable[str], handles: Handles, node: str | None) -> list[str]:
     """Those that a worker on this node (None: on any) can run."""
     return [name for name, lane in open_to(node, lanes) if handles_lane(lane, handles)]

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from stayer.core.model import FINISHED
 from stayer.core.queue_model import Kept
-from stayer.stores.sql.queues import delete, forget_traces, old
+from stayer.stores.sql.queues import delete, find_old, forget_traces
 from stayer.stores.sql.rows import retention_from_cell
 from stayer.stores.sql.transaction import Transaction
 
@@ -49,7 +49,7 @@ def _portions(
         kept = {**usual, **retention_from_cell(cell)}
         for state in FINISHED:
             if state in kept:
-                rows = old(tx, [queue], [state], tx.now - kept[state], limit, claim=claim)
+                rows = find_old(tx, [queue], [state], tx.now - kept[state], limit, claim=claim)
                 if rows:
                     yield Portion("tasks", queue, [seq for seq, _ in rows])
         if "log" in kept:

@@ -32,7 +32,7 @@ from stayer.core.notify import notices
 from stayer.core.ordering.rate_limit import Bucket
 from stayer.core.queue_model import Kept, QueueInfo, Rate
 from stayer.core.schedules.model import Schedule, unpack_task
-from stayer.core.submit.defaults import read as read_defaults
+from stayer.core.submit.defaults import read_defaults
 from stayer.core.submit.fresh import BY_STORE, moments
 from stayer.core.units import CENTURY
 from stayer.core.worker_model import Handles, Worker, WorkerOrder, WorkerState
@@ -125,7 +125,7 @@ def form(*kinds: str) -> type[msgspec.Struct]:
     return msgspec.defstruct("Form", fields, array_like=True, gc=False)
 
 
-def checked(row: Row, form: type[msgspec.Struct]) -> Row:
+def check_row(row: Row, form: type[msgspec.Struct]) -> Row:
     """The row, if it has that form; else msgspec.ValidationError."""
     convert(row, form)
     return row
@@ -329,7 +329,7 @@ _PURGED = form("3 text", "real", "real?", "real")
 
 def task_from_purged(row: Row) -> Task:
     """What is left of a purged task."""
-    id, queue, state, created, finished_at, at = checked(row, _PURGED)
+    id, queue, state, created, finished_at, at = check_row(row, _PURGED)
     return Task(
         id=id, queue=queue, state=state, created=created, updated=at, finished_at=finished_at
     )
@@ -358,7 +358,7 @@ _EVENT = form("integer", "real", "3 text", "integer", "2 text?")
 
 def event_from_row(row: Row) -> Event:
     """A row of the statement `watch`."""
-    number, at, id, queue, event, attempt, worker, note = checked(row, _EVENT)
+    number, at, id, queue, event, attempt, worker, note = check_row(row, _EVENT)
     return Event(
         number=number, at=at, id=id, queue=queue, event=event, attempt=attempt, worker=worker,
         note=note,
@@ -382,7 +382,7 @@ def queue_from_row(row: Row, now: float, defaults: str) -> QueueInfo:
     (
         name, paused, limit, retention, key_limit, key_limits, rate, rate_per, tokens, tokens_at,
         fair, notify, *counts, workers, oldest,
-    ) = checked(row, _QUEUE)  # fmt: skip
+    ) = check_row(row, _QUEUE)  # fmt: skip
     bucket = bucket_from_cells(rate, rate_per, tokens, tokens_at)
     return QueueInfo(
         name=name,
@@ -428,7 +428,7 @@ def schedule_from_row(row: Row) -> Schedule:
     (
         name, cron, zone, task, overlap, catch_up, jitter, paused, origin, next, created, updated,
         last, last_task, waiting,
-    ) = checked(row, _SCHEDULE)  # fmt: skip
+    ) = check_row(row, _SCHEDULE)  # fmt: skip
     return Schedule(
         name=name, cron=cron, zone=zone, task=unpack_task(task), overlap=overlap,
         catch_up=catch_up, jitter=jitter, paused=paused != 0, origin=origin, next=next,
@@ -453,7 +453,7 @@ def worker_from_row(row: Row, now: float) -> Worker:
     (
         id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, started_at,
         beat_at, lease_end, running, order,
-    ) = checked(row, _WORKER)  # fmt: skip
+    ) = check_row(row, _WORKER)  # fmt: skip
     state: WorkerState = "PROCESSING" if running else "IDLE"
     if draining:
         state = "DRAINING"

@@ -35,7 +35,7 @@ def put_schedule(tx: Transaction, schedule: Schedule, seen: float | None = None)
     )  # fmt: skip
     ledger = Ledger(tx)
     ledger.add_events(ledger.numbers(), [""], queue, "schedule", note=schedule.name)
-    ledger.woken(queue)
+    ledger.note_wake_up(queue)
     ledger.write()
     return schedules(tx, [schedule.name])[0]
 

@@ -27,7 +27,7 @@ SEALED = tuple(
 """The tables that are sealed: all that holds something of the store's users."""
 
 
-def read(tx: Transaction) -> Seal | None:
+def read_seal(tx: Transaction) -> Seal | None:
     """The mark that is there."""
     row = tx.one("seal.get")
     return None if row is None else _decode(row[0])
@@ -39,9 +39,9 @@ def write(tx: Transaction, seal: Seal) -> None:
 
 
 @contextmanager
-def lifted(tx: Transaction) -> Iterator[None]:
+def lift_seal(tx: Transaction) -> Iterator[None]:
     """Let this transaction alone change what is sealed, if it is."""
-    seal = read(tx)
+    seal = read_seal(tx)
     if seal is None:
         yield
         return
@@ -50,8 +50,8 @@ def lifted(tx: Transaction) -> Iterator[None]:
     write(tx, seal)
 
 
-def advanced(tx: Transaction, progress: str) -> None:
+def note_progress(tx: Transaction, progress: str) -> None:
     """Note how far a move into the store has come."""
-    seal = read(tx)
+    seal = read_seal(tx)
     if seal is not None:
         write(tx, replace(seal, progress=progress))

@@ -21,14 +21,14 @@ def record_once(tx: Transaction, key: str, value: str, seconds: float) -> str:
     return found
 
 
-def recorded(tx: Transaction, key: str) -> str | None:
+def read_record(tx: Transaction, key: str) -> str | None:
     """Read what was recorded, if its time is not over."""
     row = tx.one("once.get", _name(key))
     until, _, value = ("", "", "") if row is None else str(row[0]).partition(" ")
     return value if row is not None and until >= _time(tx.now) else None
 
 
-def shared(tx: Transaction, name: SharedName) -> str | None:
+def read_shared(tx: Transaction, name: SharedName) -> str | None:
     """Read a value that servers share."""
     row = tx.one("shared", name)
     return None if row is None else str(row[0])

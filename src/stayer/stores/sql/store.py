@@ -28,7 +28,7 @@ from stayer.stores.sql import queue_stats, reads, sealing, shared_values
 from stayer.stores.sql import queues as queue_operations
 from stayer.stores.sql import schedules as schedule_operations
 from stayer.stores.sql import workers as worker_operations
-from stayer.stores.sql.commit import applied, commit, delayed
+from stayer.stores.sql.commit import apply_changes, commit, date_back_all
 from stayer.stores.sql.dump import dump as dump_records
 from stayer.stores.sql.find import find
 from stayer.stores.sql.joined import ROLL_BACK
@@ -181,7 +181,7 @@ class SqlStore(Store):
         """Apply changes, then pass on what has ended."""
         asked_at = self.now()
         with self._database.write() as tx:
-            tasks, has_news = commit(tx, delayed(changes, tx.now - asked_at))
+            tasks, has_news = commit(tx, date_back_all(changes, tx.now - asked_at))
         if has_news:
             self._relay()
         return tasks
@@ -213,7 +213,7 @@ class SqlStore(Store):
         asked_at = self.now()
         with self._database.write() as tx:
             ledger = Ledger(tx)
-            answers = applied(tx, delayed(changes, tx.now - asked_at), ledger)
+            answers = apply_changes(tx, date_back_all(changes, tx.now - asked_at), ledger)
             if ledger.has_news_for_others:
                 if ledger.write():
                     flow_operations.relay(tx, RELAY_BATCH)
@@ -262,8 +262,8 @@ class SqlStore(Store):
     attend = _writes(worker_operations.attend)
     report = _writes(worker_operations.report)
     record_once = _writes(shared_values.record_once)
-    recorded = _reads(shared_values.recorded)
-    shared = _reads(shared_values.shared)
+    read_record = _reads(shared_values.read_record)
+    read_shared = _reads(shared_values.read_shared)
     put_shared = _writes(shared_values.put_shared)
     drain_worker = _writes(worker_operations.drain_worker)
     order_worker = _writes(worker_operations.order_worker)
@@ -313,7 +313,7 @@ class SqlStore(Store):
     def seal(self) -> Seal | None:
         """Read the mark of a move."""
         with self._database.read() as tx:
-            return sealing.read(tx)
+            return sealing.read_seal(tx)
 
     @repeated
     def put_seal(self, seal: Seal | None) -> None:
@@ -330,9 +330,9 @@ class SqlStore(Store):
     def load(self, records: Sequence[Record], progress: str) -> None:
         """Take in records, and note how far that has come, in one transaction."""
         with self._database.write() as tx:
-            with sealing.lifted(tx):
+            with sealing.lift_seal(tx):
                 load_records(tx, records)
-            sealing.advanced(tx, progress)
+            sealing.note_progress(tx, progress)
 
     def dump(self, stage: Stage, cursor: str | None, limit: int) -> Batch:
         """Read some of a stage; events have all got their numbers before."""
@@ -382,7 +382,7 @@ class SqlStore(Store):
         with self._database.read() as tx:
             last = queue_stats.last_sampled(tx)
             minutes = queue_stats.whole_minutes(tx.now)
-            points = queue_stats.counted(tx, last) if last is None or last < minutes else []
+            points = queue_stats.count_minutes(tx, last) if last is None or last < minutes else []
         if points:
             with self._database.write() as tx:
                 queue_stats.write(tx, last, points, minutes)

@@ -10,7 +10,7 @@ from stayer.core.flows.model import NewFlow, check, explain_unique_conflict
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.core.submit.defaults import with_defaults
 from stayer.store import REMEMBERED
-from stayer.stores.sql.flows import add_flow, taken, tie, upstream_states, waits_for
+from stayer.stores.sql.flows import add_flow, explain_taken_ids, tie, upstream_states, waits_for
 from stayer.stores.sql.locking import lock_words
 from stayer.stores.sql.rows import task_from_purged, task_from_row
 from stayer.stores.sql.transaction import Transaction
@@ -98,7 +98,7 @@ def submit_flow(tx: Transaction, flow: NewFlow, tasks: Sequence[NewTask]) -> boo
             raise Refused(explain_unique_conflict(new.id, answer.task.id))
     known = [each.task.id for each in answers if not each.fresh]
     if known:
-        raise Refused(taken(known))
+        raise Refused(explain_taken_ids(known))
     return True
 
 

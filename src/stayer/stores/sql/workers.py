@@ -18,7 +18,7 @@ from stayer.core.worker_model import Beat, Orders, Suspect, Worker, WorkerOrder
 from stayer.store import LOG_HEAD, LOG_TAIL
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import (
-    checked,
+    check_row,
     form,
     json_cell,
     orders_from_cell,
@@ -83,7 +83,7 @@ def _news(tx: Transaction, worker: str, wanted: Row | None) -> Beat:
         if (waiting := tuple(order for order in orders_from_cell(cell) if not order.acknowledged))
     )
     rows = tx.all("beat.suspects", worker, tx.now)
-    suspects = tuple(Suspect(*checked(row, _SUSPECT)) for row in rows)
+    suspects = tuple(Suspect(*check_row(row, _SUSPECT)) for row in rows)
     watched, drain, order = wanted or (0, 0, None)
     return Beat(
         now=tx.now, orders=orders, suspects=suspects, watched=watched != 0, drain=drain != 0,
@@ -253,9 +253,9 @@ def drop_worker(
 
 def _note_lost(tx: Transaction, ledger: Ledger, worker: str, by: str) -> None:
     """Let people see that it is down, and why."""
-    ledger.worker_lost(worker)
+    ledger.note_lost_worker(worker)
     [row] = tx.all("lost.worker", worker)
-    node, pid, version, started_at, beat_at = checked(row, _LOST)
+    node, pid, version, started_at, beat_at = check_row(row, _LOST)
     held = [task.id for task in holdings(tx, worker)]
     new = LostWorker(
         id=worker, node=node, pid=pid, version=version, started_at=started_at, beat_at=beat_at,

@@ -283,7 +283,7 @@ class Kept:
             lock.close()
 
 
-def kept(envs: str) -> list[Kept]:
+def list_kept(envs: str) -> list[Kept]:
     """List all that are whole, those first that were used longest ago."""
     found = []
     try:
@@ -307,7 +307,7 @@ def evict(envs: str, most_bytes: float, most_age: float) -> list[Kept]:
     """
     remove_leftovers(envs)
     removed = []
-    found = kept(envs)
+    found = list_kept(envs)
     size = sum(each.size for each in found)
     for each in found:
         is_old = time.time() - each.used > most_age

@@ -53,7 +53,7 @@ class Packed(msgspec.Struct, frozen=True):
     tail: list[bytes]
 
 
-def packed(copy: TaskCopy) -> Packed:
+def pack_copy(copy: TaskCopy) -> Packed:
     """The form in which the scripts take it. Raises BadInput if it can't be kept."""
     task = copy.task
     if abs(task.priority) > _EXACT:
@@ -143,7 +143,7 @@ def _entry(line: Line) -> bytes:
     return _moment.pack(line.number, line.attempt, len(said)) + said
 
 
-def unpacked(value: bytes, parameters: Raw, result: Raw, older: Sequence[bytes]) -> TaskCopy:
+def unpack_copy(value: bytes, parameters: Raw, result: Raw, older: Sequence[bytes]) -> TaskCopy:
     """The way back."""
     task, flags = record.task(value), value[0]
     created, seq = record.created_and_seq(value)

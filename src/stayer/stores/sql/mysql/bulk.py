@@ -21,7 +21,7 @@ from stayer.stores.sql.completions import end_of, groups
 from stayer.stores.sql.insert import Births, BirthsInGroups
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.mysql.dialect import NUMBERS
-from stayer.stores.sql.reserve import handled
+from stayer.stores.sql.reserve import choose_handled
 from stayer.stores.sql.rows import TASK_COLUMNS, changed_cell, task_from_row
 from stayer.stores.sql.transaction import UNCLAIMED, Cell, Row, Transaction
 
@@ -58,7 +58,7 @@ class FewTrips(BulkThatRemembers):
     def expect_next(
         self, tx: Transaction, worker: str, queue: str, limit: int, handles: Handles
     ) -> None:
-        lanes = handled(self._lanes.get(queue, ()), handles, self._nodes.get(worker))
+        lanes = choose_handled(self._lanes.get(queue, ()), handles, self._nodes.get(worker))
         if len(lanes) == 1 and limit > 0:
             tx.prefetch("reserve.next_rows", queue, lanes[0], tx.now, limit)
 
@@ -191,7 +191,7 @@ def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> froz
                 tx.send("fast.complete", [(tx.now, line, number, result, seqs[id])])
                 ledger.add_events(number, [id], *end.news)
                 number += 1
-    ledger.moved(end.queue, end.state, end.to, len(seqs))
+    ledger.note_move(end.queue, end.state, end.to, len(seqs))
     return frozenset(seqs)
 
 

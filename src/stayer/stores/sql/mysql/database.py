@@ -215,7 +215,7 @@ class Database:
     def _moved(self) -> StoreMoved:
         """What the mark says, which the triggers have no room for."""
         with self.looking() as tx:
-            seal = sealing.read(tx)
+            seal = sealing.read_seal(tx)
         return StoreMoved(f"{self.url}: {'it was moved' if seal is None else seal.message}")
 
     def _connect(self) -> Connection:

@@ -260,7 +260,7 @@ def with_values(row: tuple[Cell, ...]) -> tuple[Cell, ...]:
     """A row of TASK_COLUMNS, its parameters and result as they were packed."""
     cells = list(row)
     for place in _PACKED:
-        cells[place] = literals.unpacked(cells[place])
+        cells[place] = literals.unpack(cells[place])
     return tuple(cells)
 
 

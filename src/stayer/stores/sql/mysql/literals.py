@@ -90,7 +90,7 @@ def distinct(value: str | bytes | None) -> str | bytes | None:
     return value
 
 
-def unpacked(cell: bytes | None) -> str | bytes | None:
+def unpack(cell: bytes | None) -> str | bytes | None:
     """What `distinct` has made of it, or somebody else by hand."""
     if cell is None or cell.startswith(_RAW):
         return cell and cell[1:]

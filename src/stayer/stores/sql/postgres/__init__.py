@@ -10,7 +10,7 @@ from stayer.core.errors import StoreError
 from stayer.core.insight.health import Finding
 from stayer.core.model import Change, Task
 from stayer.core.worker_model import Handles
-from stayer.stores.sql.commit import delayed, line_of
+from stayer.stores.sql.commit import date_back_all, line_of
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.one_trip import commit_whole, is_plain, moves_on
 from stayer.stores.sql.postgres.database import Database
@@ -65,7 +65,7 @@ class PostgresStore(SqlStore):
         number = 0
         try:
             with self._database.write() as tx:
-                [change] = delayed(changes, tx.now - asked_at)
+                [change] = date_back_all(changes, tx.now - asked_at)
                 number, line = line_of(change, tx.now, Ledger(tx))
                 return commit_whole(tx, change, line)
         except StoreError as error:
@@ -113,7 +113,7 @@ class PostgresStore(SqlStore):
             return None
         asked_at = self.now()
         with self._database.write() as tx:
-            if delayed(changes, tx.now - asked_at) is not changes:
+            if date_back_all(changes, tx.now - asked_at) is not changes:
                 return None
             return bulk.turn(tx, worker, changes, queues[0], limit, handles)
 

@@ -51,7 +51,7 @@ class Afterwards:
         self._thread: threading.Thread | None = None
         self._kept_up = time.monotonic()
 
-    def committed(self, messages: Iterable[str], has_events: bool) -> None:
+    def note_commit(self, messages: Iterable[str], has_events: bool) -> None:
         """Something was committed that these messages tell of."""
         with self._guard:
             self._messages.update(dict.fromkeys(messages))

@@ -110,7 +110,7 @@ class Database:
             yield tx
             tx.commit()
         if tx.messages or tx.has_events:
-            self._afterwards.committed(tx.messages, tx.has_events)
+            self._afterwards.note_commit(tx.messages, tx.has_events)
 
     @contextmanager
     def joined(self, connection: object) -> Iterator[PostgresTransaction]:

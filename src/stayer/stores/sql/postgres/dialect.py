@@ -88,11 +88,11 @@ class PostgresStatements(Statements):
         text = with_prefix(text, self._prefix)
         if self._schema is None:
             return text
-        before = quoted(self._schema) + "."
+        before = quote_name(self._schema) + "."
         return self._name.sub(lambda found: before + found[0], text)
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name as SQL has it."""
     return '"' + name.replace('"', '""') + '"'
 

@@ -17,7 +17,7 @@ from stayer.stores.sql.completions import end_of, groups, is_one_group
 from stayer.stores.sql.insert import Births, BirthsInGroups
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.postgres.shortcuts import Shortcuts
-from stayer.stores.sql.reserve import handled
+from stayer.stores.sql.reserve import choose_handled
 from stayer.stores.sql.rows import as_text, cells_in_common, changed_cell, task_from_row
 from stayer.stores.sql.transaction import Cell, Numbers, Transaction
 
@@ -138,7 +138,7 @@ class FastBulk(BulkThatRemembers):
         if usual is None:
             return None
         node, lanes = usual
-        mine = handled(lanes, handles, node)
+        mine = choose_handled(lanes, handles, node)
         numbers = tx.numbers()
         before, behind = history.around_attempt(tx.now, worker, node)
         tx.commit_with_next()
@@ -207,7 +207,7 @@ def _completed(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> froz
         end.last_order, end.queue, tx.array(results), list(results.values()), first,
     )  # fmt: skip
     done = frozenset(id for (id,) in rows)
-    ledger.moved(end.queue, end.state, end.to, len(done))
+    ledger.note_move(end.queue, end.state, end.to, len(done))
     for number, id in enumerate(results, first):
         if id in done:
             ledger.add_events(number, [id], *end.news)

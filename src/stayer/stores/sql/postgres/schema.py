@@ -12,7 +12,7 @@ from stayer.core.fields import Field
 from stayer.stores.sql import by_hand, history
 from stayer.stores.sql.journal import EVENTS_KEPT, TRIMMED_EVERY
 from stayer.stores.sql.postgres.database import Database
-from stayer.stores.sql.postgres.dialect import quoted
+from stayer.stores.sql.postgres.dialect import quote_name
 from stayer.stores.sql.postgres.transaction import PostgresTransaction
 from stayer.stores.sql.postgres.url import Address
 from stayer.stores.sql.rows import cell_kind, column, literal, never_null
@@ -88,7 +88,7 @@ def _upgrade(tx: PostgresTransaction, address: Address) -> None:
 def _in_schema(address: Address, exists: bool = False) -> list[str]:
     if address.schema is None:
         return []
-    schema = quoted(address.schema)
+    schema = quote_name(address.schema)
     make = [] if exists else [f"CREATE SCHEMA IF NOT EXISTS {schema};"]
     return [*make, f"SET LOCAL search_path TO {schema}, pg_catalog;"]
 

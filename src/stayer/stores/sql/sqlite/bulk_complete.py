@@ -39,7 +39,7 @@ def complete(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> frozen
             width, cell = _in_columns([texts[id] for id in ids])
             last = seq + len(ids) - 1
             count = tx.run("commit.done_stretch", *common, seq, last, number, cell, width)
-        ledger.moved(end.queue, end.state, end.to, count)
+        ledger.note_move(end.queue, end.state, end.to, count)
         if count == len(ids):
             ledger.add_events(number, ids, *end.news)
             completed += ids

@@ -26,7 +26,7 @@ from stayer.core.queue_model import Kept
 from stayer.core.schedules.model import unpack_task
 from stayer.core.worker_model import Handles
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.sealing import lifted
+from stayer.stores.sql.sealing import lift_seal
 from stayer.stores.sql.sqlite.database import Database, SqliteTransaction
 
 logger = logging.getLogger("stayer.store")
@@ -121,7 +121,7 @@ class _Cell(Struct, frozen=True):
     lost: bool = False
 
 
-def known(tx: SqliteTransaction) -> list[Damage]:
+def list_set_aside(tx: SqliteTransaction) -> list[Damage]:
     """What was set aside, the newest first."""
     if not tx.sql("SELECT 1 FROM sqlite_master WHERE name = 'stayer_damaged'"):
         return []
@@ -160,7 +160,7 @@ class Mending:
         if found:
             with self._database.write() as tx:
                 tx.sql(_MAKE)
-                with lifted(tx):
+                with lift_seal(tx):
                     damages = [damage for place in found for damage in _set_aside(tx, *place)]
                 tx.sql("DELETE FROM stayer_damaged WHERE number <= (SELECT max(number) FROM "
                        "stayer_damaged) - ?", _KEPT)  # fmt: skip
@@ -393,7 +393,7 @@ def _end(tx: SqliteTransaction, row: dict[str, Any], cells: dict[str, _Cell]) ->
     [(id,)] = tx.sql("SELECT id FROM stayer_tasks WHERE seq = ?", seq)
     ledger.event(seq, id, queue, "failed", 0, None, "error: its row can't be read")
     ledger.ended_for_others(id, "failed")
-    ledger.moved(queue, state, "failed")
+    ledger.note_move(queue, state, "failed")
     ledger.write()
 
 

@@ -41,7 +41,7 @@ def _damage(tx: SqliteTransaction) -> Iterator[Finding]:
         )
         yield Finding("damage", "warn", f"can't be read: {_listed(found)}", todo)
         return  # nor be counted
-    if known := damage.known(tx):
+    if known := damage.list_set_aside(tx):
         todo = (
             f"submit what is missing again; the table {tx.named('stayer_damaged')} has it as it "
             f"was. When that is seen to: DELETE FROM {tx.named('stayer_damaged')}"
