@@ -29,7 +29,7 @@ LOST = LostWorker(
 )
 FIELDS = {*Task.__struct_fields__, *POLICY}
 """Those of the record, which the page leaves to that of JSON."""
-FOR_INSIDE = {"heartbeat", "is_cancelled", "begun", "forget"}
+FOR_INSIDE = {"heartbeat", "is_cancelled", "note_begin", "forget"}
 """What a listener has for its processors."""
 
 
