@@ -187,7 +187,7 @@ def test_harm_to_servers_and_workers_loses_nothing_and_doubles_nothing(
     """Three nodes: one asks a server, one another, one the first by a line that loses answers."""
     proxy = LossyProxy(fleet.server.port, delay_s=0.05)
     fleet.urls = {"two": fleet.serve().url, "three": proxy.url}
-    play(fleet, ServerChaos(fleet, seed), wanted=10)
+    play(fleet, ServerChaos(fleet, seed), least=10)
     proxy.close()
 
 
