@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import monotonic
 
 import psycopg
 import pytest
@@ -72,7 +73,7 @@ class TestSeveralLanes:
             yield
 
     def test_what_was_taken_is_passed_by_once(self, store: PostgresStore) -> None:
-        store._database.bulk._shortcuts._places.clear()
+        store._database.bulk._shortcuts._seen.clear()
         assert entries_for_three(store) > 5000
         assert entries_for_three(store) < 1000
 
@@ -87,6 +88,30 @@ class TestSeveralLanes:
         assert ids(take(store, limit=4)) == self.names[5001:5005]
         submit(store, new("last", name="kind-0", priority=-1))
         assert ids(take(store, limit=2000)) == [*self.names[5005:], "later", "last"]
+
+    def test_a_new_lane_is_seen_though_others_always_have_something(
+        self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = monotonic() + 7200  # what was seen before is not valid any more
+        monkeypatch.setattr(shortcuts, "_SEEN_VALID_S", 1.0)
+        monkeypatch.setattr(shortcuts, "monotonic", lambda: now)
+        assert ids(take(store, limit=2000)) == self.names[5000:]
+        submit(store, new("other", name="kind-3", priority=1))
+        found = []
+        for n in range(3):  # each look says again that it is slow, and finds less than is wanted
+            submit(store, new(f"usual-{n}", name="kind-0"))
+            found += ids(take(store, limit=3))
+            now += 0.6
+        assert found == ["usual-0", "usual-1", "other", "usual-2"]
+
+    def test_a_lane_may_begin_at_a_whole_second(self, store: PostgresStore) -> None:
+        with store._database.write() as tx:
+            tx.sql(
+                "UPDATE stayer_tasks SET created = floor(created) WHERE name = 'kind-0' RETURNING 1"
+            )
+        store._database.bulk._shortcuts._seen.clear()
+        assert len(take(store, limit=2)) == 2  # by a turn, which notes where it was
+        assert len(take(store, limit=2)) == 2
 
 
 def entries_for_three(store: PostgresStore) -> int:

@@ -4,7 +4,7 @@ leaves the same behind as the plain way (`bulk.py`), which is the one to read fi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 from msgspec.json import decode
@@ -73,25 +73,19 @@ class FastBulk(BulkThatRemembers):
             begin = [list(each) if statement == _OF_ALL else each[0] for each in columns]
             found, best = _split(super().seqs(tx, statement + "_from", *parameters, *begin))
             if len(found) == limit:
-                begun = {lane for lane, place in zip(lanes, places, strict=True) if place}
-                self._begin_at(tx, queue, best or found, begun)
+                self._begin_at(tx, queue, best or found)
                 return found
         found, best = _split(super().seqs(tx, statement, *parameters))
         if best is None:
-            for lane in lanes:
-                self._shortcuts.end(queue, lane)
+            self._shortcuts.end(queue)
         elif found:
-            self._begin_at(tx, queue, best or found, frozenset())
+            self._begin_at(tx, queue, best or found)
         return found
 
-    def _begin_at(
-        self, tx: Transaction, queue: str, seqs: list[int], begun: Collection[str]
-    ) -> None:
-        """Begin where the best of these tasks stand, each in its lane; it is known of some lanes
-        that it is worth while.
-        """
+    def _begin_at(self, tx: Transaction, queue: str, seqs: list[int]) -> None:
+        """Begin where the best of these tasks stand, each in its lane."""
         for lane, *place in tx.all("reserve.places", tx.array(seqs)):
-            self._shortcuts.begin_at(queue, lane, tuple(place), anew=lane not in begun)
+            self._shortcuts.begin_at(queue, lane, tuple(place))
 
     def expect_no_defaults(self, tx: Transaction, queues: Sequence[str]) -> bool:
         if not self.had_no_defaults(queues):
@@ -150,8 +144,9 @@ class FastBulk(BulkThatRemembers):
             self._shortcuts.forget(queue)
             return None
         if rows and rows[0][-1] < 0:
-            for lane, *place in decode(rows.pop(0)[0] or "[]"):
-                self._shortcuts.begin_at(queue, lane, tuple(place), anew=True)
+            self._shortcuts.see_lanes(queue, lanes)
+            for lane, priority, created, seq in decode(rows.pop(0)[0] or "[]"):
+                self._shortcuts.begin_at(queue, lane, (priority, float(created), seq))
         found = [(task_from_row(row), row[-1]) for row in rows]
         found.sort(key=lambda each: (-each[0].priority, each[0].created, each[1]))
         if changes:

@@ -10,8 +10,8 @@ else to take. The figures are in docs/decisions/0025-postgresql.md.
 
 from __future__ import annotations
 
-import time
 from threading import Lock
+from time import monotonic
 
 from msgspec import Struct
 
@@ -29,15 +29,15 @@ MOST_LANES = 16
 
 class _Seen(Struct):
     until: float
-    place: Place
+    lanes: list[str]
+    places: dict[str, Place]
 
 
 class Shortcuts:
     """What this process has seen of queues that are slow to look through."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[str, str], _Seen] = {}
-        self._lanes: dict[str, list[str]] = {}
+        self._seen: dict[str, _Seen] = {}
         self._known: dict[str, list[str]] = {}
         self._nodes: dict[str, str] = {}
         self._open: set[str] = set()
@@ -48,35 +48,44 @@ class Shortcuts:
         """Another thread may have had the lock."""
         self._guard = Lock()
 
-    def place(self, queue: str, lane: str) -> Place | None:
-        """Where to begin in a lane; None: at its beginning."""
-        if not self._places:
-            return None
-        with self._guard:
-            seen = self._places.get((queue, lane))
-            return seen.place if seen is not None and time.monotonic() < seen.until else None
-
-    def begin_at(self, queue: str, lane: str, place: Place, *, anew: bool) -> None:
-        """The best task stands there; `anew` if that is by a look from the beginning."""
-        with self._guard:
-            seen = self._places.get((queue, lane))
-            if anew or seen is None:
-                self._places[queue, lane] = _Seen(time.monotonic() + _SEEN_VALID_S, place)
-            else:
-                seen.place = place
-
-    def end(self, queue: str, lane: str) -> None:
-        """It is quick to look from the beginning again."""
-        if self._places:
-            with self._guard:
-                self._places.pop((queue, lane), None)
-
     def see_lanes(self, queue: str, lanes: list[str]) -> None:
-        """These there were by a full look; some more that were seen before may come again."""
+        """These there were by a full look; some more that were seen before may come again. All
+        that is seen of the queue from now on is valid as long as that, and no longer: however many
+        tasks there are in these lanes, others must not wait for long.
+        """
         with self._guard:
-            self._lanes[queue] = lanes
+            self._seen[queue] = _Seen(monotonic() + _SEEN_VALID_S, lanes, {})
             known = {*lanes, *self._known.get(queue, ())}
             self._known[queue] = sorted(known if len(known) <= MOST_LANES else lanes)
+
+    def begin_at(self, queue: str, lane: str, place: Place) -> None:
+        """The best task of a lane stands there."""
+        with self._guard:
+            if queue in self._seen:
+                self._seen[queue].places[lane] = place
+
+    def end(self, queue: str) -> None:
+        """It is quick to look from the beginning again."""
+        with self._guard:
+            if queue in self._seen:
+                self._seen[queue].places.clear()
+
+    def lanes(self, queue: str) -> list[str] | None:
+        """The lanes of a queue, while there is a place to begin in one of them."""
+        with self._guard:
+            seen = self._current(queue)
+            return None if seen is None else seen.lanes
+
+    def place(self, queue: str, lane: str) -> Place | None:
+        """Where to begin in a lane; None: at its beginning."""
+        with self._guard:
+            seen = self._current(queue)
+            return None if seen is None else seen.places.get(lane)
+
+    def _current(self, queue: str) -> _Seen | None:
+        """What was seen of a queue, if that is still valid, and says where to begin."""
+        seen = self._seen.get(queue)
+        return seen if seen and seen.places and monotonic() < seen.until else None
 
     def see(self, worker: str, node: str, queue: str, is_open: bool) -> None:
         """A worker on this node takes from a queue, and whether that is one without settings."""
@@ -99,13 +108,4 @@ class Shortcuts:
         node, lanes = self._nodes.get(worker), self._known.get(queue)
         if node is None or lanes is None or len(lanes) > MOST_LANES or queue not in self._open:
             return None
-        if self._places and any(self.place(queue, lane) is not None for lane in lanes):
-            return None
-        return node, lanes
-
-    def lanes(self, queue: str) -> list[str] | None:
-        """The lanes of a queue, while there is a place to begin in one of them."""
-        lanes = self._lanes.get(queue) if self._places else None
-        if lanes is None or not any(self.place(queue, lane) for lane in lanes):
-            return None
-        return lanes
+        return None if self.lanes(queue) else (node, lanes)
