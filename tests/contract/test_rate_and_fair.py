@@ -23,7 +23,7 @@ from tests.contract.builders import (
     take,
     take_one,
 )
-from tests.contract.own_connections import run_by_hand
+from tests.contract.own_connections import SQL_SERVERS, run_by_hand
 
 
 def owners(tasks: list[Task]) -> list[str | None]:
@@ -284,16 +284,16 @@ class TestFair:
         assert ids(take(store, limit=9)) == [*names[1:3], *names[4:]]
         assert running.owner == "ann"
 
-    def test_a_running_task_without_its_beginning_stops_nobody(self, store: Store) -> None:
-        """As a row is that was damaged and repaired, or changed by hand."""
-        if not isinstance(store, SqlStore):
-            pytest.skip("nobody changes a record of Redis by hand")
-        register(store)
-        store.set_queue("q", fair="owner")
-        fill(store, 3, owner="ann")
-        running = take_one(store)
-        run_by_hand(store, "UPDATE stayer_tasks SET reserved_at = NULL WHERE state = 'reserved'")
-        assert len(take(store)) == 1
-        apply(store, running, Done())
-        assert get(store, running.id).state == "complete"
-        assert len(take(store)) == 1
+
+@pytest.mark.parametrize("fresh_url", ["sqlite", *SQL_SERVERS], indirect=True, scope="session")
+def test_a_running_task_without_its_beginning_stops_nobody(store: SqlStore) -> None:
+    """As a row is that was damaged and repaired, or changed by hand."""
+    register(store)
+    store.set_queue("q", fair="owner")
+    fill(store, 3, owner="ann")
+    running = take_one(store)
+    run_by_hand(store, "UPDATE stayer_tasks SET reserved_at = NULL WHERE state = 'reserved'")
+    assert len(take(store)) == 1
+    apply(store, running, Done())
+    assert get(store, running.id).state == "complete"
+    assert len(take(store)) == 1

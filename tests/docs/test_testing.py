@@ -18,5 +18,5 @@ def test_the_tests_of_the_page_pass_and_can_fail(reader: Reader) -> None:
     assert "6 passed" in reader.run(PYTEST)
 
     code = (reader.folder / "shop.py").read_text()
-    (reader.folder / "shop.py").write_text(code.replace('delay="3d"', 'delay="4d"'))
+    (reader.folder / "shop.py").write_text(code.replace('delay="3d"', 'delay="30d"'))
     assert "1 failed, 5 passed" in reader.run(PYTEST, expected=1)
