@@ -41,3 +41,13 @@ def test_what_would_fill_the_memory_is_not_compared(
                  "/v1/sweeps/f"):  # fmt: skip
         site("GET", path).is_problem(400, "bad-input", "over 1,000 bytes")
     assert site("GET", "/v1/compare?id=t0&id=t1").status == 200
+
+
+def test_other_parts_of_a_flow_may_be_larger_than_what_is_compared(
+    site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compare, "COMPARED", 1000)
+    parts = {"data": {"parameters": {"text": "x" * 2000}}, "m": {"map": [{"n": 1}, {"n": 2}]}}
+    assert site("POST", "/v1/flows", {"id": "f", "name": "f", "tasks": parts}).status == 201
+    shown = site("GET", "/v1/sweeps/f").json
+    assert [run["parameters"] for run in shown["runs"]] == [{"n": 1}, {"n": 2}]

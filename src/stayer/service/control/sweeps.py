@@ -22,8 +22,8 @@ def compare(store: ReadStore, id: str, part: str | None = None) -> tuple[FlowInf
     if wanted not in maps:
         there = f"its maps are {', '.join(maps)}" if maps else "it has no map"
         raise Refused(f"flow {id} has no runs {part or ''} that could be compared: {there}")
-    tasks = what_fits(find_to_compare(store, Filter(flow=id)))
-    return flow, sweep.compare(task for task in tasks if task.part == wanted)
+    tasks = find_to_compare(store, Filter(flow=id))
+    return flow, sweep.compare(what_fits(task for task in tasks if task.part == wanted))
 
 
 def record(flow: FlowInfo, runs: list[Run]) -> dict[str, JSON]:
