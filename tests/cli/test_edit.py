@@ -110,3 +110,14 @@ def test_parameters_can_be_given_one_by_one(stayer: Here, store: Store) -> None:
     assert get(store, "m").parameters == {"a": 1, "b": [3]}
     stayer("add", "--data", "[1]", "-p", "b=3").refuses("an object")
     stayer("add", "-p", "a=1", "-p", "a=2").refuses("twice")
+
+
+@pytest.mark.parametrize("verb", ["clone", "retry"])
+def test_a_parameter_that_a_command_never_had_is_noted(stayer: Here, verb: str) -> None:
+    stayer(verb, "failed", "-p", "lr=0.05").works("it still runs train 1: parameters (lr)")
+
+
+def test_an_edit_notes_only_parameters_that_are_new_to_a_command(stayer: Here) -> None:
+    stayer("edit", "waits", "-p", "lr=0.05").works()
+    stayer("edit", "waits", "-p", "momentum=0.9").works("parameters (momentum)")
+    stayer("edit", "waits", "-p", "depth=2", "--", "train", "--depth", "2").works()

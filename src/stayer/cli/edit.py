@@ -7,7 +7,13 @@ from typing import Any
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.edits import CommandWithWords, edit_options, edits_from
+from stayer.cli.edits import (
+    CommandWithWords,
+    edit_options,
+    edits_from,
+    hint_at_arguments,
+    task_before,
+)
 from stayer.cli.output import print_json_array, print_line
 from stayer.cli.selection import ids_argument, resolve
 from stayer.cli.tries import Tries
@@ -41,7 +47,9 @@ def edit(
     store, tries, changed = given.store(), Tries(), []
     for id in resolve(store, ids, tries, to_change=True):
         with tries.each():
+            before = task_before(store, id, edits)
             changed.append(operator_of(store).edit(id, edits))
+            hint_at_arguments(before, edits)
     if as_json:
         print_json_array(map(codec.record, changed))
     else:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import rich_click as click
 
 from stayer.cli.command import Command, Decorated, Given
+from stayer.cli.output import note
 from stayer.cli.submit import said_fields, single_values, submission_options
 from stayer.core.errors import BadInput
 from stayer.core.fields import EDITABLE, SUBMISSION
+from stayer.core.model import Task
 from stayer.core.submit.edits import Edits
+from stayer.store import ReadStore
 
 CHANGES = "Changes"
 
@@ -70,3 +74,25 @@ def edits_from(
             raise BadInput(f"--clear {name.replace('_', '-')}: its option says something else")
         fields[name] = None
     return Edits(fields=fields, parameters=single_values("-p", options["set_parameters"]))
+
+
+def task_before(store: ReadStore, id: str, edits: Edits) -> Task | None:
+    """Return the task as it is before these edits, if `hint_at_arguments` will ask."""
+    if not edits.parameters or "command" in edits.fields:
+        return None
+    return store.get([id])[0]
+
+
+def hint_at_arguments(before: Task | None, edits: Edits) -> None:
+    """Who gives a command a parameter that it never had most likely means one of its arguments:
+    only those of a sweep follow the parameters.
+    """
+    if before is None or before.command is None:
+        return
+    had = before.parameters if isinstance(before.parameters, dict) else {}
+    if added := [name for name in edits.parameters if name not in had]:
+        note(
+            f"warning: it still runs {shlex.join(before.command)}: parameters "
+            f"({', '.join(added)}) reach a command on its standard input. To change its arguments, "
+            "write the command, after --"
+        )

@@ -9,9 +9,17 @@ import rich_click as click
 from stayer.cli.act_on_tasks import Manner, TaskVerb, act_on_tasks, acts_on_tasks
 from stayer.cli.command import Given, command
 from stayer.cli.common_options import from_start_option
-from stayer.cli.edits import CommandWithWords, edit_options, edits_from
+from stayer.cli.edits import (
+    CommandWithWords,
+    edit_options,
+    edits_from,
+    hint_at_arguments,
+    task_before,
+)
 from stayer.cli.selection import FILTER_NAMES, Selection
+from stayer.core.model import Task
 from stayer.service.operator import operator_of
+from stayer.store import Store
 
 
 @command(cls=CommandWithWords)
@@ -48,11 +56,18 @@ def retry(
     the task, and its history says so. To keep what it was, and its result, use `stayer clone`.
     """
     edits = edits_from(given, words, options, cleared)
+
+    def act(store: Store, id: str) -> Task:
+        before = task_before(store, id, edits) if selection.ids else None
+        task = operator_of(store).retry(
+            id, from_start=from_start, now=now, latest_code=code == "latest", edits=edits
+        )
+        hint_at_arguments(before, edits)
+        return task
+
     verb = TaskVerb(
         name="retry",
-        act=lambda store, id: operator_of(store).retry(
-            id, from_start=from_start, now=now, latest_code=code == "latest", edits=edits
-        ),
+        act=act,
         describe=lambda task: f"{task.state} held" if task.held else task.state,
         states=("failed", "cancelled"),
         together=bool(edits),
