@@ -65,6 +65,18 @@ def test_the_header_of_a_script_says_what_it_needs(
     assert (task.code.requirements, task.code.python) == (("numpy>=2", "rich"), ">=3.11")
 
 
+def test_a_script_without_a_header_is_noted_as_no_program(stayer: Here, folder: Path) -> None:
+    script = folder / "plain.py"
+    script.write_text("#!/usr/bin/env python3\n")
+    said = "./plain.py can't be run by itself: write python ./plain.py"
+    stayer("add", "--", "./plain.py").works(said)
+    stayer("add", "--", "plain.py", "-v").works("write python plain.py")
+    stayer("add", "--", "python", "plain.py").works()
+
+    script.chmod(0o755)
+    stayer("add", "--", "./plain.py").works()
+
+
 def test_a_header_that_is_wrong_is_said(stayer: Here, folder: Path) -> None:
     (folder / "train.py").write_text("# /// script\n# dependencies = [\n# ///\n")
 

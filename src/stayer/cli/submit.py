@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
@@ -17,7 +18,7 @@ from stayer.cli.param_types import DURATION, ETA, MEMORY, complete_queue, comple
 from stayer.core import codec, units
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.fields import SUBMISSION, Field, Kind, Panel
-from stayer.core.model import JSON, Code, Submitted, Value
+from stayer.core.model import JSON, Code, NewTask, Submitted, Value
 from stayer.core.submit import checks
 from stayer.service import tracing
 from stayer.service.control import tasks as control
@@ -122,6 +123,7 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
     """
     new = checks.new_task(**task_fields(given, words, options))
     _hint_at_shell(words)
+    _hint_at_python(words, new)
     if new.notify:
         from stayer.cli.hook_hints import hint_at_hooks  # few have any, and all would pay
 
@@ -151,6 +153,19 @@ def _hint_at_shell(words: Sequence[str]) -> None:
         note(
             "warning: no shell reads this, it is taken as the name of a program: give each "
             "argument apart, or write -- sh -c '…'"
+        )
+
+
+def _hint_at_python(words: Sequence[str], new: NewTask) -> None:
+    """`stayer run train.py` needs no `python` if the script has a header (then the command of the
+    task has it by now); without one, it is taken as a program.
+    """
+    if not words or new.command != tuple(words) or not words[0].endswith(".py"):
+        return
+    if os.path.isfile(os.path.join(new.cwd or "", words[0])) and not shutil.which(words[0]):
+        note(
+            f"warning: {words[0]} can't be run by itself: write python {words[0]}, or say in a "
+            "header of the script what it needs (PEP 723)"
         )
 
 
