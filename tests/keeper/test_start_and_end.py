@@ -59,7 +59,9 @@ def test_a_task_begins_with_default_signals_and_no_files_but_three(node: Node) -
 
 def test_a_program_that_is_not_there_is_not_started(node: Node) -> None:
     attempt = node.start("no-such-program")
-    assert "can't run no-such-program: No such file" in attempt.exit()["not_started"]
+    said = attempt.exit()["not_started"]
+    assert "can't run no-such-program: No such file" in said
+    assert "not found in PATH" in said
 
 
 def test_a_directory_that_is_not_there_is_not_started(node: Node) -> None:

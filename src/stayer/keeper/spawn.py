@@ -183,14 +183,16 @@ def _become_the_task(folder: RunDirectory, spec: Content) -> None:
             os.execve(spec["program"], argv, spec["env"])
         os.execvpe(argv[0], argv, spec["env"])
     except OSError as error:
-        raise OSError(f"can't run {argv[0]}: {error.strerror}{_hint(argv)}") from error
+        raise OSError(f"can't run {argv[0]}: {error.strerror}{_hint(argv, error)}") from error
 
 
-def _hint(argv: list[str]) -> str:
-    """A line for a shell, given as the name of a program."""
-    if len(argv) > 1 or not set(" \t\n|&;<>$`*?") & set(argv[0]):
-        return ""
-    return " (it is no program: give each argument apart, or let a shell run it, sh -c '…')"
+def _hint(argv: list[str], error: OSError) -> str:
+    """Say what was probably meant: a line for a shell, or a program of the submitter's own PATH."""
+    if len(argv) == 1 and set(" \t\n|&;<>$`*?") & set(argv[0]):
+        return " (it is no program: give each argument apart, or let a shell run it, sh -c '…')"
+    if "/" not in argv[0] and isinstance(error, FileNotFoundError):
+        return " (not found in PATH: that of the worker, unless --env gives another)"
+    return ""
 
 
 def prefer_to_be_killed() -> None:
