@@ -292,8 +292,9 @@ class TestTheUrl:
             open_store(url.replace(*change)).queues()
 
     def test_of_no_server_says_so(self) -> None:
-        with pytest.raises(StoreUnreachable, match="Is the server running"):
+        with pytest.raises(StoreUnreachable, match="Is the server running") as raised:
             open_store("postgresql://127.0.0.1:1/d").queues()
+        assert str(raised.value).count("Is the server running") == 1  # libpq asks it, too
 
 
 def test_without_the_driver_it_is_said_what_to_install() -> None:

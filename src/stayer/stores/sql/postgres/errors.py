@@ -135,4 +135,5 @@ def _not_connected(url: str, said: str) -> StoreError:
         )
     if "invalid" in said and ("option" in said or "value" in said or "parameter" in said):
         return StoreUnusable(f"{url}: {said}. Fix the URL")
-    return StoreUnreachable(f"{url} can't be reached: {said}. Is the server running?")
+    reason = said.partition("Is the server running")[0].rstrip()  # libpq may ask this itself
+    return StoreUnreachable(f"{url} can't be reached: {reason}. Is the server running?")
