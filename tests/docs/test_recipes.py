@@ -56,6 +56,7 @@ with stayer.testing.store(reports.app) as store, TestClient(web.api) as client:
     said = reader.run("python3 use.py")
     assert "'state': 'complete', 'progress': 30" in said
     assert said.endswith(" 404\n")
+    assert "1 passed" in reader.run("python3 -m pytest -q test_web.py")
 
 
 def test_an_app_that_gunicorn_has_loaded_before_it_forks(reader: Reader) -> None:
