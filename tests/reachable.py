@@ -56,7 +56,7 @@ def _can_run(user: str, python: str, environment: dict[str, str]) -> bool:
 
 @functools.cache
 def _copy() -> Path:
-    """A folder with Stayer and what it needs."""
+    """A folder with Stayer and what it needs, drivers of its stores too."""
     folder = Path(tempfile.mkdtemp(prefix="stayer-reachable-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     # With compiled modules, and the times of their sources, by which they are known to be good: who
@@ -92,7 +92,7 @@ def _needed(name: str, known: set[str]) -> set[str]:
     known.add(name)
     for line in wanted:
         words = re.findall(r"[A-Za-z0-9._-]+", re.split(r"[;<>=!~ ]", line)[0])
-        is_development = re.search(r"extra == ['\"](?!redis|web)", line)
+        is_development = re.search(r"extra == ['\"](?!redis|web|postgres|mysql|binary)", line)
         for word in words:  # also `hiredis` of `redis[hiredis]`
             if not is_development and word not in known:
                 _needed(word, known)
