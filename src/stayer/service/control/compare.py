@@ -23,7 +23,7 @@ _BATCH = 50
 def compare(store: Store, tasks: Iterable[Task], *, all: bool = False) -> Comparison:
     """Compare these tasks; without `all`, only in what differs. BadInput if they are too many."""
     found: dict[str, Task] = {}
-    for task in what_fits(tasks):
+    for task in up_to_limit(tasks):
         found[task.id] = task
         if len(found) > MOST_TASKS:
             raise BadInput(
@@ -51,22 +51,16 @@ def tasks_meant(store: Store, ids: Iterable[str]) -> Iterator[Task]:
             if flow is None:
                 raise
             # Its lists begin with the newest, a comparison with the first of a sweep.
-            of_flow = what_fits(find_to_compare(store, Filter(flow=flow)))
+            of_flow = up_to_limit(find_to_compare(store, Filter(flow=flow)))
             yield from reversed([*islice(of_flow, MOST_TASKS + 1)])
 
 
 def find_to_compare(store: ReadStore, filter: Filter) -> Iterator[Task]:
     """Find every task that matches, few at a time: all that they bring along is in memory."""
-    cursor: str | None = None
-    while True:
-        page = store.find(filter, cursor, _BATCH)
-        yield from page.tasks
-        if page.next is None:
-            return
-        cursor = page.next
+    return control.find_all(store, filter, _BATCH)
 
 
-def what_fits(tasks: Iterable[Task]) -> Iterator[Task]:
+def up_to_limit(tasks: Iterable[Task]) -> Iterator[Task]:
     """Yield these tasks; BadInput once they bring along more than can be compared."""
     size = 0
     for task in tasks:

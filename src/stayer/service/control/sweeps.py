@@ -8,7 +8,7 @@ from stayer.core.flows.model import FlowInfo
 from stayer.core.flows.sweep import Run
 from stayer.core.model import JSON, Filter
 from stayer.service.control import flows
-from stayer.service.control.compare import find_to_compare, what_fits
+from stayer.service.control.compare import find_to_compare, up_to_limit
 from stayer.store import ReadStore
 
 
@@ -23,7 +23,7 @@ def compare(store: ReadStore, id: str, part: str | None = None) -> tuple[FlowInf
         there = f"its maps are {', '.join(maps)}" if maps else "it has no map"
         raise Refused(f"flow {id} has no runs {part or ''} that could be compared: {there}")
     tasks = find_to_compare(store, Filter(flow=id))
-    return flow, sweep.compare(what_fits(task for task in tasks if task.part == wanted))
+    return flow, sweep.compare(up_to_limit(task for task in tasks if task.part == wanted))
 
 
 def record(flow: FlowInfo, runs: list[Run]) -> dict[str, JSON]:

@@ -180,11 +180,11 @@ def unique_holder(new: NewTask, answer: Submitted) -> Task | None:
     return answer.task if not answer.fresh and answer.task.id != new.id else None
 
 
-def find_all(store: ReadStore, filter: Filter) -> Iterator[Task]:
-    """Find every task that matches, page by page."""
+def find_all(store: ReadStore, filter: Filter, batch: int = BATCH) -> Iterator[Task]:
+    """Find every task that matches, so many at a time."""
     cursor: str | None = None
     while True:
-        page = store.find(filter, cursor, BATCH)
+        page = store.find(filter, cursor, batch)
         yield from page.tasks
         if page.next is None:
             return
